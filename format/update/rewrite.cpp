@@ -183,6 +183,13 @@ Result<std::uint64_t> rewrite(const ByteSource& source, const Index& index,
   return Rewriter(source, index, sink).run(metadata);
 }
 
+Result<std::uint64_t> rewrite_with(const ByteSource& source, Metadata entries, ByteSink& sink) {
+  CFCK_TRY_ASSIGN(const Reader reader, Reader::open(source));
+  MetadataFrame metadata = ReaderAccess::metadata(reader);
+  metadata.entries = std::move(entries);
+  return rewrite(source, ReaderAccess::index(reader), metadata, sink);
+}
+
 Result<void> check_chunks(const ByteSource& source, const Index& index, std::uint32_t number) {
   const StoredRecord& stored = index.records[number];
   std::vector<std::byte> extent;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cfck/io.hpp"
+#include "cfck/record.hpp"
 #include "cfck/status.hpp"
 #include "format/container/container.hpp"
 
@@ -16,6 +17,10 @@ namespace cfck::format {
 // and sink.
 Result<std::uint64_t> rewrite(const ByteSource& source, const Index& index,
                               const MetadataFrame& metadata, ByteSink& sink);
+
+// The same, of the .cfck file in `source`, with other entries of metadata. Errors: also those of
+// opening it. Returns the length of the file.
+Result<std::uint64_t> rewrite_with(const ByteSource& source, Metadata entries, ByteSink& sink);
 
 // Reads the whole record `number`, chunk by chunk, and compares the hashes.
 // Requires: a chunked record.

@@ -356,6 +356,12 @@ def write_file(path: bytes, units: Sequence[object], metadata: Mapping[str, str]
     (name, dtype, shape, strides, address) or one device tensor (name, dtype, shape, read).
     """
 
+def write_stored(path: bytes, data: bytes, metadata: Mapping[str, str], *, threads: int, verify: bool, sync: bool) -> int:
+    """
+    Writes a .cfck file that is in memory, with this metadata in place of its own, as
+    write_file would have written it; it is not encoded again. Returns its length.
+    """
+
 def write_bytes(units: Sequence[object], metadata: Mapping[str, str], *, options: EncodeOptions, progress: object | None, total_bytes: int) -> tuple[bytes, WriteSummary]:
     """The same, as bytes."""
 

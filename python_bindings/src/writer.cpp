@@ -15,11 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/run_guarded.hpp"
 #include "bytes_sink.hpp"
 #include "cfck/loss_warnings.hpp"
 #include "cfck/reader.hpp"
 #include "cfck/update.hpp"
 #include "errors.hpp"
+#include "format/update/rewrite.hpp"
 #include "progress.hpp"
 
 namespace cfck::python {
@@ -150,27 +152,46 @@ Result<void> verify_written(AtomicFile& file, unsigned threads, const ReadProgre
   return {};
 }
 
+// Makes a file of what write(sink) writes, which appears complete or not at all; returns what that
+// call does. Needs the GIL.
+template <class Write>
+auto write_whole(const std::string& path, unsigned threads, bool verify, bool sync, Watch& watch,
+                 const Write& write) {
+  using Written = decltype(write(std::declval<ByteSink&>()));
+  Watch verify_watch(nb::none(), 0);
+  auto result = without_gil([&]() -> Written {
+    CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(path, {true, sync}));
+    CFCK_TRY_ASSIGN(auto written, write(*file));
+    if (verify) CFCK_TRY(verify_written(*file, threads, verify_watch.listener()));
+    if (!watch.check_now()) return cancelled();
+    CFCK_TRY(file->commit());
+    return written;
+  });
+  verify_watch.rethrow_pending();
+  return watch.take(std::move(result));
+}
+
 // Paths are bytes: not every file name is valid UTF-8.
 std::string text(const nb::bytes& path) { return {path.c_str(), path.size()}; }
 
 WriteSummary write_file(const nb::bytes& path_bytes, const Units& units, Metadata metadata,
                         const Attachments& attachments, const EncodeOptions& options, bool verify,
                         bool sync, nb::object progress, std::uint64_t total_bytes) {
-  const std::string path = text(path_bytes);
   Watch watch(std::move(progress), total_bytes);
-  Watch verify_watch(nb::none(), 0);
   const Contents contents(units, std::move(metadata), attachments, watch);
-  const auto write = [&]() -> Result<WriteSummary> {
-    CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(path, {true, sync}));
-    CFCK_TRY_ASSIGN(WriteSummary summary, contents.write(*file, options, watch.listener()));
-    if (verify) CFCK_TRY(verify_written(*file, options.threads, verify_watch.listener()));
-    if (!watch.check_now()) return cancelled();
-    CFCK_TRY(file->commit());
-    return summary;
-  };
-  auto result = without_gil(write);
-  verify_watch.rethrow_pending();
-  return watch.take(std::move(result));
+  return write_whole(text(path_bytes), options.threads, verify, sync, watch, [&](ByteSink& sink) {
+    return contents.write(sink, options, watch.listener());
+  });
+}
+
+std::uint64_t write_stored(const nb::bytes& path_bytes, const nb::bytes& data,
+                           const Metadata& metadata, unsigned threads, bool verify, bool sync) {
+  const ByteView bytes(reinterpret_cast<const std::byte*>(data.c_str()), data.size());
+  const MemorySource source(bytes);
+  Watch watch(nb::none(), 0);
+  return write_whole(text(path_bytes), threads, verify, sync, watch, [&](ByteSink& sink) {
+    return run_guarded([&] { return format::rewrite_with(source, metadata, sink); });
+  });
 }
 
 std::pair<nb::bytes, WriteSummary> write_bytes(const Units& units, Metadata metadata,
@@ -235,6 +256,10 @@ void bind_writer(nb::module_& module) {
       "options"_a, "verify"_a, "sync"_a, "progress"_a.none(), "total_bytes"_a,
       "Writes a file that appears complete or not at all. A unit is a list of host tensors\n"
       "(name, dtype, shape, strides, address) or one device tensor (name, dtype, shape, read).");
+  module.def("write_stored", &write_stored, "path"_a, "data"_a, "metadata"_a, nb::kw_only(),
+             "threads"_a, "verify"_a, "sync"_a,
+             "Writes a .cfck file that is in memory, with this metadata in place of its own, as\n"
+             "write_file would have written it; it is not encoded again. Returns its length.");
   module.def("write_bytes", &write_bytes, "units"_a, "metadata"_a, nb::kw_only(), "options"_a,
              "progress"_a.none(), "total_bytes"_a, "The same, as bytes.");
   module.def("update_file", &update_file, "path"_a, "tensors"_a, "remove"_a, "metadata"_a,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from .. import _native
 from .._common.checks import check_metadata
@@ -11,7 +12,7 @@ from .._common.paths import native_path
 from .._common.progress import byte_listener
 from .._frameworks.framework import Framework, Prepared, TensorT
 from .._options.kinds import ModelCalibration, SaveFileOptions, SaveOptions
-from .._options.native import native_options
+from .._options.native import check_threads, native_options
 from .._options.signatures import complete
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
 from .summary import SaveSummary, summarize, warn_of_losses, warn_of_no_tensors
@@ -67,6 +68,35 @@ def write_prepared(
     warn_of_losses(summary, native)
     warn_of_no_tensors(filename, result)
     return result
+
+
+def write_stored(
+    data: bytes,
+    filename: StrPath,
+    metadata: Mapping[str, str] | None,
+    options: Mapping[str, Any],
+) -> int:
+    """Writes a file that is in memory, with this metadata in place of its own, as write_prepared
+    would have; nothing is encoded again.
+
+    Args:
+        options: threads, verify and fsync; others were for the encoder.
+
+    Returns:
+        The bytes of the file.
+    """
+    checked = complete(SaveFileOptions, options)
+    try:
+        return _native.write_stored(
+            native_path(filename),
+            data,
+            check_metadata(metadata),
+            threads=check_threads(checked["threads"]),
+            verify=checked["verify"],
+            sync=checked["fsync"],
+        )
+    except NotFoundError as error:
+        raise _missing(filename, error) from None
 
 
 def write_bytes(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
-from .._calibration.calibration import Calibration
 from .._calibration.rounded import Loaded
 from .judge import Outcome, Verdict
 from .result import ShrinkTrial
@@ -21,12 +19,10 @@ class Trial:
         predicted: the ratio that the examples tell with which files are made.
     """
 
-    calibration: Calibration
     loaded: Loaded
     outcome: Outcome
     verdict: Verdict
     told: ShrinkTrial
-    targets: dict[str, Any]
     predicted: float
 
     @property

@@ -9,6 +9,7 @@ from torch import nn
 
 from ..errors import InvalidArgumentError
 from . import files
+from .contents import file_sources, originals
 from .model import SpectralModel
 
 
@@ -32,11 +33,12 @@ def compress_weights(model: nn.Module) -> dict[str, bytes]:
     """
     handle = handle_of(model)
     handle.snap()
-    steps, originals = handle.file_steps(), handle.originals()
+    steps, untrained = handle.file_steps(), originals(handle.places)
     compressed: dict[str, bytes] = {}
     known: dict[object, bytes] = {}
-    sources = handle.file_sources()
-    for name, tensor in handle.state_dict().items():
+    state = handle.state_dict()
+    sources = file_sources(state, handle.places)
+    for name, tensor in state.items():
         memory = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
         data = known.get(memory) if tensor.numel() else None
         if data is None:
@@ -44,7 +46,7 @@ def compress_weights(model: nn.Module) -> dict[str, bytes]:
             exact = files.encode_exactly(
                 {"": tensor},
                 {"": sources[name]},
-                {"": originals[name]} if is_learned else {},
+                {"": untrained[name]} if is_learned else {},
                 {"": steps[name]} if is_learned else {},
             )
             data = exact.data

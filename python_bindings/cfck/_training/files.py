@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 
 from .._frameworks.torch_tensors import TorchFramework
 from .._io.archive import Archive
-from .._io.save import write_prepared, write_prepared_bytes
+from .._io.save import write_prepared_bytes
 from .._io.summary import SaveSummary
 from ..errors import CfckError, InvalidArgumentError
 from .weight import FileSteps
@@ -19,25 +18,12 @@ from .weight import FileSteps
 _FRAMEWORK = TorchFramework()
 
 
-@dataclasses.dataclass
-class Exact:
-    """A file that decodes to the values of a model, and what it was made of."""
+@dataclasses.dataclass(frozen=True)
+class Encoded:
+    """A file in memory, and what save_file would return."""
 
     data: bytes
-    sources: Mapping[str, torch.Tensor]
-    steps: Mapping[str, FileSteps]
-
-
-def write(
-    exact: Exact,
-    filename: str | os.PathLike[str],
-    metadata: Mapping[str, str] | None,
-    options: Any,
-) -> SaveSummary:
-    """Writes the file, which encode_exactly() has made with these options."""
-    learned = {name: of.native() for name, of in exact.steps.items()}
-    prepared = _FRAMEWORK.prepare(exact.sources)
-    return write_prepared(prepared, filename, metadata, {}, options, None, learned)
+    summary: SaveSummary
 
 
 def encode_exactly(
@@ -47,7 +33,7 @@ def encode_exactly(
     steps: Mapping[str, FileSteps],
     metadata: Mapping[str, str] | None = None,
     options: Any = None,
-) -> Exact:
+) -> Encoded:
     """Makes the file that decodes to ``tensors``, of ``sources``, and checks it.
 
     Values of 16 bits may be too far from multiples of fine steps to be quantised to the same ones
@@ -63,10 +49,10 @@ def encode_exactly(
         if not torch.isfinite(tensors[name]).all():
             raise FloatingPointError(f"weight `{name}` holds values beyond those of its dtype")
     while True:
-        data = encode(sources, steps, metadata, options)
-        wrong = _different(tensors, data)
+        encoded = encode(sources, steps, metadata, options)
+        wrong = _different(tensors, encoded.data)
         if not wrong:
-            return Exact(data, sources, steps)
+            return encoded
         for name in wrong:
             if name not in steps or steps[name].trellis_states > 1:
                 raise CfckError(
@@ -85,7 +71,7 @@ def encode(
     steps: Mapping[str, FileSteps],
     metadata: Mapping[str, str] | None = None,
     options: Any = None,
-) -> bytes:
+) -> Encoded:
     unknown = set(options or {}) - {*_OF_FILES, *_OF_ENCODERS}
     if unknown:
         raise InvalidArgumentError(
@@ -94,7 +80,8 @@ def encode(
         )
     learned = {name: of.native() for name, of in steps.items()}
     known = {key: value for key, value in (options or {}).items() if key not in _OF_FILES}
-    return write_prepared_bytes(_FRAMEWORK.prepare(tensors), metadata, known, learned)[0]  # type: ignore[arg-type]
+    prepared = _FRAMEWORK.prepare(tensors)
+    return Encoded(*write_prepared_bytes(prepared, metadata, known, learned))  # type: ignore[arg-type]
 
 
 _OF_FILES = ("verify", "fsync")

@@ -14,10 +14,12 @@ from torch import nn
 from .._common.progress import Counter, Progress, shown
 from .._evaluation.outputs import check_batches
 from .._io.module_versions import with_versions
+from .._io.save import write_stored
 from .._io.summary import SaveSummary
 from ..errors import InvalidArgumentError
 from . import files
 from .aim import octaves_to_rate
+from .contents import file_sources, file_steps, originals, plain_state
 from .modes import outside_inference_mode
 from .names import plain_name, refuse_wrappers, without_compiler
 from .norms import reestimate_norms
@@ -26,6 +28,7 @@ from .places import (
     check_finite,
     check_kinds,
     check_places,
+    check_present,
     find_places,
     unchanged_if_failing,
 )
@@ -267,9 +270,9 @@ class SpectralModel:
                 norm_batches = list(norm_batches)
                 reestimate_norms(self.model, norm_batches)
             if evaluate is not None:
-                try_trellises(self, states, evaluate, norm_batches, counter)
+                try_trellises(self.model, self._places, states, evaluate, norm_batches, counter)
             counter.tell("encoding")
-            rate = self._rate_of(self._encoded(self.tensors(self.file_sources())).data)
+            rate = self._rate_of(self._encoded(only_tensors=True).data)
             counter.finish("encoded")
         self._of_model[2] = rate
         self._hold_weights_if_finished()
@@ -282,25 +285,7 @@ class SpectralModel:
 
     def state_dict(self) -> dict[str, Any]:
         """The state dict of the plain model, weights as a file has them."""
-        by_original = {id(place.original()): place for place in self._places}
-        values: dict[int, torch.Tensor] = {}
-        state: dict[str, Any] = {}
-        for name, tensor in self.model.state_dict(keep_vars=True).items():
-            plain = plain_name(name)
-            if plain is None:
-                continue
-            if not isinstance(tensor, torch.Tensor):  # of get_extra_state()
-                state[plain] = tensor
-                continue
-            place = by_original.get(id(tensor))
-            if place is None:
-                state[plain] = tensor.detach()
-                continue
-            if id(tensor) not in values:
-                with torch.no_grad():
-                    values[id(tensor)] = place.weight(tensor).detach()
-            state[plain] = values[id(tensor)]
-        return state
+        return plain_state(self.model, self._places)
 
     def training_state_dict(self) -> dict[str, Any]:
         """All that training needs to go on bit for bit, beside the optimizer's state."""
@@ -357,14 +342,15 @@ class SpectralModel:
         """
         self._snap_steps()
         complete = with_versions(metadata, self.model.state_dict(keep_vars=True))
-        exact = self._encoded(self.file_sources(), complete, options)
-        return files.write(exact, filename, complete, options)
+        encoded = self._encoded(complete, options)
+        write_stored(encoded.data, filename, complete, options)
+        return encoded.summary
 
     def to_bytes(self, metadata: Mapping[str, str] | None = None, **options: Any) -> bytes:
         """The file of save() in memory."""
         self._snap_steps()
         complete = with_versions(metadata, self.model.state_dict(keep_vars=True))
-        return self._encoded(self.file_sources(), complete, options).data
+        return self._encoded(complete, options).data
 
     @outside_inference_mode
     def remove(self) -> nn.Module:
@@ -380,30 +366,7 @@ class SpectralModel:
 
     def file_steps(self) -> dict[str, FileSteps]:
         """The steps of each weight as the file has them, by name. Requires: they are snapped."""
-        steps = {}
-        for place in self._places:
-            of_weight = place.weight.file_steps(place.original().shape)
-            steps.update(dict.fromkeys(place.names, of_weight))
-        return steps
-
-    def tensors(self, state: Mapping[str, Any] | None = None) -> dict[str, torch.Tensor]:
-        """The tensors of a state dict, or of that of the plain model."""
-        state = self.state_dict() if state is None else state
-        return {name: t for name, t in state.items() if isinstance(t, torch.Tensor)}
-
-    def file_sources(self) -> dict[str, Any]:
-        """What an encoder makes the file of: the values themselves, or, for a trellis, the
-        originals."""
-        sources = self.state_dict()
-        originals = self.originals()
-        for place in self._places:
-            if place.weight.trellised is not None:
-                sources.update({name: originals[name] for name in place.names})
-        return sources
-
-    def originals(self) -> dict[str, torch.Tensor]:
-        """What the weights are quantised from, by name."""
-        return {name: p.original().detach() for p in self._places for name in p.names}
+        return file_steps(self._places)
 
     def _hold_weights_if_finished(self) -> None:
         for place in self._places:
@@ -454,17 +417,26 @@ class SpectralModel:
         lossless = {name: t for name, t in self._plain_tensors() if name not in names}
         if not lossless:
             return 0.0
-        return float(sum(files.stored_bits(files.encode(lossless, {})).values()))
+        return float(sum(files.stored_bits(files.encode(lossless, {}).data).values()))
 
     def _encoded(
         self,
-        sources: Mapping[str, Any],
         metadata: Mapping[str, str] | None = None,
         options: Any = None,
-    ) -> files.Exact:
-        """A file of file_sources(), or of the tensors among them, that decodes to the model."""
+        only_tensors: bool = False,
+    ) -> files.Encoded:
+        """A file that decodes to the model, or to its tensors."""
+        state = self.state_dict()
+        if only_tensors:
+            state = {name: t for name, t in state.items() if isinstance(t, torch.Tensor)}
+        places = self._places
         return files.encode_exactly(
-            self.state_dict(), sources, self.originals(), self.file_steps(), metadata, options
+            state,
+            file_sources(state, places),
+            originals(places),
+            file_steps(places),
+            metadata,
+            options,
         )
 
     def _rate_of(self, data: bytes) -> float:
@@ -486,8 +458,7 @@ class SpectralModel:
 
     @property
     def _places(self) -> list[Place]:
-        if not self._all_places:
-            raise InvalidArgumentError("the model is a plain one again: remove() was called")
+        check_present(self._all_places)
         return self._all_places
 
     @property

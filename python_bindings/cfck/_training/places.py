@@ -90,6 +90,12 @@ def find_places(model: nn.Module) -> list[Place]:
     return list(found.values())
 
 
+def check_present(places: Sequence[Place]) -> None:
+    """Raises InvalidArgumentError after remove(), which leaves no weight in training."""
+    if not places:
+        raise InvalidArgumentError("the model is a plain one again: remove() was called")
+
+
 def check_places(model: nn.Module, places: Sequence[Place]) -> None:
     """Raises InvalidArgumentError where the model is no longer what spectral() made of it."""
     for place in places:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,12 +14,10 @@ from .._common.progress import Counter
 from .._evaluation.outputs import undisturbed
 from ..errors import InvalidArgumentError
 from . import files
+from .contents import file_steps, originals, plain_tensors
 from .norms import reestimate_norms
-from .places import copied
+from .places import Place, check_present, copied
 from .weight import TRELLISES
-
-if TYPE_CHECKING:
-    from .model import SpectralModel
 
 # Levels of a trellis are half as far apart at about the same rate; steps are searched above that.
 _OCTAVES_FINER = 1.0
@@ -50,7 +48,8 @@ def n_trials(trellis_states: tuple[int, ...]) -> int:
 
 
 def try_trellises(
-    trained: SpectralModel,
+    model: nn.Module,
+    places: Sequence[Place],
     trellis_states: tuple[int, ...],
     evaluate: Callable[[nn.Module], float],
     norm_batches: Any,
@@ -60,24 +59,23 @@ def try_trellises(
 
     If this fails, the model may have one of them.
     """
-    model = trained.model
     plain = copied(model.state_dict())
-    most_bytes = len(files.encode(trained.tensors(), trained.file_steps()))
+    most_bytes = len(files.encode(plain_tensors(model, places), file_steps(places)).data)
     counter.tell("evaluating")
-    best, kept = _score(model, evaluate), plain
+    best, kept = _score(model, places, evaluate), plain
     counter.finish("evaluating")
     for states in trellis_states:
-        found = at_no_more_bytes(trained, states, most_bytes, counter)
+        found = at_no_more_bytes(model, places, states, most_bytes, counter)
         if found is None:
             counter.finish(f"no steps fit a trellis of {states} states")
             continue
         counter.tell(f"evaluating a trellis of {states} states")
-        for place in trained.places:
+        for place in places:
             name = place.name
             place.weight.take_trellis(found.scales[name], states, found.values[name])
         if norm_batches is not None:
             reestimate_norms(model, norm_batches)
-        score = _score(model, evaluate)
+        score = _score(model, places, evaluate)
         counter.finish(f"evaluated a trellis of {states} states")
         if score > best:
             best, kept = score, copied(model.state_dict())
@@ -85,9 +83,12 @@ def try_trellises(
     model.load_state_dict(kept)
 
 
-def _score(model: nn.Module, evaluate: Callable[[nn.Module], float]) -> float:
+def _score(
+    model: nn.Module, places: Sequence[Place], evaluate: Callable[[nn.Module], float]
+) -> float:
     with undisturbed(model):
         returned = evaluate(model)
+    check_present(places)
     try:
         score = float(returned)
     except (TypeError, ValueError):
@@ -100,19 +101,17 @@ def _score(model: nn.Module, evaluate: Callable[[nn.Module], float]) -> float:
 
 
 def at_no_more_bytes(
-    trained: SpectralModel, states: int, most_bytes: int, counter: Counter
+    model: nn.Module, places: Sequence[Place], states: int, most_bytes: int, counter: Counter
 ) -> Trellised | None:
     """Encodes with the finest steps, relative to those learned, that take no more bytes."""
-    steps = trained.file_steps()
-    sources = trained.tensors()
-    for place in trained.places:
-        sources.update(dict.fromkeys(place.names, place.original().detach()))
+    steps = file_steps(places)
+    sources = plain_tensors(model, places) | originals(places)
     fine, coarse = -_OCTAVES_FINER, -_OCTAVES_FINER + _SEARCH_OCTAVES
     best = None
     for _ in range(_SEARCH_ROUNDS):
         shift = (fine + coarse) / 2
         scales, finer = {}, {}
-        for place in trained.places:
+        for place in places:
             shifted = place.weight.log2_in_use()[0].detach() + shift
             scale = scales[place.name] = float(shifted.float())
             for name in place.names:
@@ -120,12 +119,12 @@ def at_no_more_bytes(
                     steps[name], step=2.0**scale, trellis_states=states
                 )
         counter.tell(f"encoding with a trellis of {states} states")
-        data = files.encode(sources, finer)
+        data = files.encode(sources, finer).data
         counter.finish(f"encoded with a trellis of {states} states")
         if len(data) > most_bytes:
             fine = shift
             continue
         coarse = shift
         decoded = files.decode(data)
-        best = Trellised(scales, {place.name: decoded[place.name] for place in trained.places})
+        best = Trellised(scales, {place.name: decoded[place.name] for place in places})
     return best

@@ -10,6 +10,7 @@ import textwrap
 import cfck
 import pytest
 import torch
+from cfck._io import save as _save
 from cfck.torch import load, load_file, save, save_file
 from conftest import assert_same, weights
 
@@ -280,3 +281,33 @@ def test_no_thread_is_left_behind(path):
     save_file(big(), path, threads=4)
     load_file(path, threads=4)
     assert thread_count() == before
+
+
+def stored(path, data, metadata=None, **options):
+    return _save.write_stored(data, path, metadata, options)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_files_in_memory_become_what_saving_them_would_have_made(tmp_path, bound):
+    tensors = {**big(), "raw": torch.rand(1000, dtype=torch.float64), "few": torch.arange(5)}
+    tensors["noise"] = torch.randint(0, 256, (3_000_000,), dtype=torch.uint8)
+    tensors["tied"] = tensors["w1"]
+    path, other = tmp_path / "a.cfck", tmp_path / "b.cfck"
+    for metadata in ({}, {"step": "1"}, {"step": "a longer entry" * 100, "more": ""}):
+        save_file(tensors, path, metadata, **bound)
+        n_bytes = stored(other, save(tensors, {"step": "1"}, **bound), metadata)
+        assert other.read_bytes() == path.read_bytes() and n_bytes == path.stat().st_size
+
+
+def test_what_cannot_be_stored_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.cfck"
+    data = save(big())
+    stored(path, data)
+    damaged = bytearray(data)
+    damaged[len(data) // 2] ^= 1
+    for wrong, metadata in ((bytes(damaged), {}), (data[:-1], {}), (b"", {}), (data, {"a": 1})):
+        with pytest.raises((cfck.CfckError, TypeError)):
+            stored(path, wrong, metadata)
+        assert path.read_bytes() == data and only(path)
+    with pytest.raises(FileNotFoundError):
+        stored(tmp_path / "none" / "a.cfck", data)

@@ -115,7 +115,7 @@ class _Maker:
         verdict = self.judge.verdict(outcome)
         told = ShrinkTrial(step, 3 - math.log2(step), verdict.kept, verdict.bounds, True,
                            verdict.ratio <= 1)  # fmt: skip
-        trial = Trial(None, None, outcome, verdict, told, {}, 0.9)
+        trial = Trial(None, outcome, verdict, told, 0.9)
         self.judged.append(trial)
         return trial
 
