@@ -30,7 +30,8 @@ from ._calibration.calibrate import calibrate
 from ._calibration.calibration import Calibration, load_calibration
 from ._calibration.refine import refine
 from ._calibration.tensor import CalibratedTensor
-from ._evaluation.evaluate import Evaluation, evaluate
+from ._evaluation.evaluate import evaluate
+from ._evaluation.result import Evaluation
 from ._io.on_device import DeviceWarning
 from ._io.open import safe_open
 from ._io.parts import LeftOutWarning

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from ..errors import InvalidArgumentError
-from .evaluate import Evaluation
 from .outputs import (
     POOLS,
     Output,
@@ -30,6 +29,7 @@ from .outputs import (
     run_model,
     undisturbed,
 )
+from .result import Evaluation
 
 KINDS = ("auto", "logits", "embeddings")
 

@@ -14,7 +14,7 @@ from .._options.signatures import complete
 from ..errors import CfckError, CorruptError, IoError, LimitExceededError, NotFoundError
 from .folders import check_unmarked, find_in_folder, read_index, watch
 from .loading import Loading, Wanted, bytes_to_decode, shift
-from .on_device import DeviceMemory, decoding_device, read_on_device
+from .on_device import DeviceMemory
 from .parts import Make, Part, Reading, allocate, memory_of
 
 if TYPE_CHECKING:
@@ -202,16 +202,16 @@ class Archive:
         done_bytes = 0
         for part, requests in by_part.values():
             told = shift(progress, done_bytes, total_bytes)
-            decoder = decoding_device(part, device, self._decode) if device else None
+            decoder = part.decoder(device, self._decode) if device else None
             if decoder is None:
                 part.read_many(requests, told)
             else:
-                read_on_device(part, decoder, [(*request, (), ()) for request in requests], told)
+                part.read_on_device(decoder, [(*request, (), ()) for request in requests], told)
             done_bytes += sum(n_bytes for _, _, n_bytes in requests)
 
     def decoder_of(self, name: str, device: torch.device | None) -> DeviceMemory | None:
         """The device that decodes a tensor which goes to ``device``; None: the host does."""
-        return decoding_device(self._find(name)[0], device, self._decode)
+        return self._find(name)[0].decoder(device, self._decode)
 
     def load_box(
         self,
@@ -224,7 +224,7 @@ class Archive:
         """The box of a tensor that begins at ``starts`` and ends before ``stops``."""
         part, index = self._find(name)
         shape = [stop - start for start, stop in zip(starts, stops, strict=True)]
-        decoder = decoding_device(part, device, self._decode)
+        decoder = part.decoder(device, self._decode)
         [(memory, address, n_bytes)] = allocate(
             [(part, index, shape)], memory_of(decoder or framework)
         )
@@ -232,7 +232,7 @@ class Archive:
             part.read_slice(index, starts, stops, address, n_bytes)
         else:
             request = (index, address, n_bytes, starts, stops)
-            read_on_device(part, decoder, [request], None)
+            part.read_on_device(decoder, [request], None)
         box = framework.finish(memory, part.records[index].dtype, shape)
         if device is None or decoder is not None:
             return box
@@ -256,16 +256,16 @@ class Archive:
             device = framework.device_of(out)
         if device is not None:
             framework.reach_device(device)
-        decoder = decoding_device(part, device, self._decode)
+        decoder = part.decoder(device, self._decode)
         if decoder is not None and out is not None and decoder.takes_in_place(out):
             request = (index, framework.address(out), record.decoded_bytes, (), ())
-            read_on_device(part, decoder, [request], None)
+            part.read_on_device(decoder, [request], None)
             return out
         [(memory, address, n_bytes)] = self.allocate([name], memory_of(decoder or framework))
         if decoder is None:
             self.read_into(name, address, n_bytes)
         else:
-            read_on_device(part, decoder, [(index, address, n_bytes, (), ())], None)
+            part.read_on_device(decoder, [(index, address, n_bytes, (), ())], None)
         tensor = framework.finish(memory, record.dtype, record.shape)
         if out is not None:
             framework.copy(out, tensor)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic
 from .. import _native
 from .._common.progress import Progress
 from .._frameworks.framework import Framework, TensorT
-from .on_device import DeviceMemory, decoding_device, read_on_device
+from .on_device import DeviceMemory
 from .parts import Part, allocate, memory_of
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Loading(Generic[TensorT]):
 
     def _decoder(self, part: Part) -> DeviceMemory | None:
         if id(part) not in self.decoders:
-            self.decoders[id(part)] = decoding_device(part, self.device, self.decode)
+            self.decoders[id(part)] = part.decoder(self.device, self.decode)
         return self.decoders[id(part)]
 
     def _read_group(self, group: list[tuple[Part, int]]) -> None:
@@ -102,7 +102,7 @@ class Loading(Generic[TensorT]):
         if decoder is None:
             part.read_many(requests, progress)
         else:
-            read_on_device(part, decoder, [(*request, (), ()) for request in requests], progress)
+            part.read_on_device(decoder, [(*request, (), ()) for request in requests], progress)
         self.done_bytes += sum(n_bytes for _, _, n_bytes in requests)
         for (_, index), (memory, _, _) in zip(group, memories, strict=True):
             record = part.records[index]

@@ -14,8 +14,6 @@ from ..errors import UnsupportedError
 if TYPE_CHECKING:
     import torch
 
-    from .parts import Part
-
 
 class DeviceWarning(UserWarning):
     """Tensors for a device are decoded on the host, and why."""
@@ -45,8 +43,11 @@ class DeviceMemory(Protocol):
     def takes_in_place(self, tensor: Any) -> bool: ...
 
 
-def decoding_device(part: Part, device: torch.device | None, decode: str) -> DeviceMemory | None:
-    """The device that decodes the tensors of a file which go there; None: the host does.
+def decoding_device(
+    file_format: str, device: torch.device | None, decode: str
+) -> DeviceMemory | None:
+    """The device that decodes the tensors of a file of this format which go there; None: the host
+    does.
 
     Raises:
         UnsupportedError: the device cannot, and ``decode`` is "device".
@@ -58,10 +59,10 @@ def decoding_device(part: Part, device: torch.device | None, decode: str) -> Dev
             name = "the host" if device is None else f"devices of type {device.type}"
             raise UnsupportedError(f'decode="device" is for CUDA devices, and not for {name}')
         return None
-    if part.file.format != "cfck":
+    if file_format != "cfck":
         if decode == "device":
             raise UnsupportedError(
-                f"files of the format {part.file.format} are decoded on the host; "
+                f"files of the format {file_format} are decoded on the host; "
                 'convert the file to .cfck, or use decode="auto"'
             )
         return None
@@ -94,14 +95,16 @@ def device_of_bytes(
 
 
 def read_on_device(
-    part: Part, memory: DeviceMemory, requests: list[DeviceRequest], progress: Progress | None
+    file: _native.File,
+    memory: DeviceMemory,
+    requests: list[DeviceRequest],
+    progress: Progress | None,
 ) -> None:
     """Reads into the memory of a device; the values are there when this returns."""
-    load = _native.DeviceLoad(part.file, requests, memory.number, progress)
+    load = _native.DeviceLoad(file, requests, memory.number, progress)
     workspace = memory.workspace(load.workspace_bytes)
     staging = memory.staging(load.staging_bytes)
     load.run(workspace.data_ptr(), staging.data_ptr(), load.staging_bytes, memory.stream())
-    part.check_unchanged()
 
 
 _warned: set[str] = set()

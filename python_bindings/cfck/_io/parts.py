@@ -24,7 +24,13 @@ from ..errors import (
     MissingFileError,
     NotFoundError,
 )
-from .on_device import device_of_bytes
+from .on_device import (
+    DeviceMemory,
+    DeviceRequest,
+    decoding_device,
+    device_of_bytes,
+    read_on_device,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -151,6 +157,17 @@ class Part:
     ) -> None:
         """Decodes the box of a tensor into memory of the host."""
         self.file.read_slice(index, starts, stops, address, n_bytes)
+        self.check_unchanged()
+
+    def decoder(self, device: torch.device | None, decode: str) -> DeviceMemory | None:
+        """The device that decodes the tensors which go there; None: the host does."""
+        return decoding_device(self.file.format, device, decode)
+
+    def read_on_device(
+        self, memory: DeviceMemory, requests: list[DeviceRequest], progress: Progress | None
+    ) -> None:
+        """Decodes boxes of tensors into memory of a device."""
+        read_on_device(self.file, memory, requests, progress)
         self.check_unchanged()
 
     def check_unchanged(self) -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._evaluation.evaluate import Evaluation
+from .._evaluation.result import Evaluation
 from .._options.signatures import instead
 from ..errors import InvalidArgumentError
 

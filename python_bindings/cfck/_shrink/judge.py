@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._evaluation.evaluate import Evaluation
 from .._evaluation.outputs import (
     Output,
     choose_distance,
@@ -19,6 +18,7 @@ from .._evaluation.outputs import (
     model_device,
     moved,
 )
+from .._evaluation.result import Evaluation
 from .._evaluation.run import next_tokens, output_of
 from ..errors import InvalidArgumentError
 from .confidence import Hardness, Sample, examples_needed, upper_bound

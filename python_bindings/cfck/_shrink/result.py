@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .goals import COSTS, exact
 
 if TYPE_CHECKING:
-    from .._evaluation.evaluate import Evaluation
+    from .._evaluation.result import Evaluation
 
 
 # The entry of a file's metadata with goal, outcome and confidence, as JSON.

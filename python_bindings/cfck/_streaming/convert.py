@@ -19,6 +19,7 @@ from .._options.kinds import OpenOptions, StreamOptions
 from .._options.signatures import complete, for_bytes
 from ..errors import UnsupportedError
 from .modules import stream
+from .placeholder import placeholder_of
 from .plan import Group, groups_of, match, mismatches
 from .supply import Supply
 from .weight import Weight
@@ -163,7 +164,7 @@ def _stream(groups: list[Group], supply: Supply) -> None:
     """Puts placeholders into the modules."""
     by_module: dict[int, tuple[nn.Module, dict[str, Any]]] = {}
     for group in groups:
-        placeholder = Weight(supply, group.stored, group.parameter).placeholder()
+        placeholder = placeholder_of(Weight(supply, group.stored, group.parameter))
         for module, name in group.places:
             by_module.setdefault(id(module), (module, {}))[1][name] = placeholder
     for module, placeholders in by_module.values():

@@ -5,14 +5,26 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 
-if TYPE_CHECKING:
-    from .weight import Weight
-
 _DATA = cast(Any, torch.Tensor.data)
+
+
+class Lender(Protocol):
+    """A weight, as its loan sees it."""
+
+    loan: Loan | None
+
+    def become(self, values: torch.Tensor) -> None:
+        """Leaves the file: from now on these values are those of the weight."""
+
+    def is_held(self, loan: Loan) -> None:
+        """Somebody still has the values, in a tensor that nobody watches."""
+
+    def returned(self, loan: Loan) -> None:
+        """Nobody has the values of this loan any more."""
 
 
 class Loan:
@@ -24,7 +36,7 @@ class Loan:
     intercepts what PyTorch does not count.
     """
 
-    def __init__(self, weight: Weight, tensor: torch.Tensor) -> None:
+    def __init__(self, weight: Lender, tensor: torch.Tensor) -> None:
         self._weight = weakref.ref(weight)
         self._tensor = tensor
         self._version = tensor._version
@@ -81,9 +93,8 @@ class Loan:
             return
         if _holders(self._tensor) > self._holders + dying:
             # Somebody has a tensor that this one did not hand out, such as an array of numpy.
-            weight.supply.pending.add(self)
+            weight.is_held(self)
             return
-        weight.supply.pending.discard(self)
         weight.returned(self)
 
     def is_changed(self) -> bool:
@@ -110,7 +121,7 @@ class Loan:
         found = None if self._parameter is None else self._parameter()
         return self._tensor if found is None or found.requires_grad else found
 
-    def weight(self) -> Weight | None:
+    def weight(self) -> Lender | None:
         """The weight, as long as a model has it."""
         return self._weight()
 

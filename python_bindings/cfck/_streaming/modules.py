@@ -11,7 +11,7 @@ from torch import nn
 
 from ..errors import UnsupportedError
 from .loan import Values
-from .placeholder import Placeholder
+from .placeholder import Placeholder, placeholder_of
 from .supply import Supply
 
 # The attribute of a module with its Supply.
@@ -57,7 +57,7 @@ class Streamed(nn.Module):
                 placeholder.weight.apply(fn)
         finally:
             for name, placeholder in held.items():
-                self._parameters[name] = placeholder.weight.placeholder()
+                self._parameters[name] = placeholder_of(placeholder.weight)
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import Any, cast
@@ -40,7 +41,7 @@ class Placeholder(torch.nn.Parameter):
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.nn.Parameter:
         if (own := self.weight.own()) is not None:
             return deepcopy(own, memo)
-        return deepcopy(self.weight, memo).placeholder()
+        return placeholder_of(deepcopy(self.weight, memo))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise UnsupportedError(
@@ -80,6 +81,18 @@ class Placeholder(torch.nn.Parameter):
         # Operations that come from PyTorch itself, with no function of Python in between. They do
         # not count versions.
         return _with_values(func, args, dict(kwargs or {}), func._schema.is_mutable)
+
+
+def placeholder_of(weight: Weight) -> Placeholder:
+    """The parameter that stands for a weight in all modules that have it."""
+    found = None if weight.placeholder is None else weight.placeholder()
+    if not isinstance(found, Placeholder) or (found.dtype, found.device) != (
+        weight.dtype,
+        weight.device,
+    ):
+        found = Placeholder(weight)
+        weight.placeholder = weakref.ref(found)
+    return found
 
 
 @outside_graphs

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from .._io.archive import Archive
 from .buffers import Buffers
 from .graphs import outside_graphs
+from .loan import Loan
+from .weight import Weight
 from .worker import Worker
-
-if TYPE_CHECKING:
-    from .loan import Loan
-    from .weight import Weight
 
 
 class Decoding:

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
 from .._frameworks.framework import row_major
+from .._io.archive import Archive
+from .buffers import Buffers
 from .loan import Loan, to_parameter
 from .rows import Rows
-from .supply import Supply
-
-if TYPE_CHECKING:
-    from .placeholder import Placeholder
 
 # From this number of dimensions on no memory format is known.
 _MOST_PROBED_DIMS = 6
+
+
+class Source(Protocol):
+    """What decodes the weights of one model: its Supply.
+
+    Attributes:
+        archive: the file.
+        buffers: memory for decoded values.
+        pending: loans whose values are in tensors that nobody watches.
+    """
+
+    archive: Archive
+    buffers: Buffers
+    pending: set[Loan]
+
+    def use(self, weight: Weight) -> torch.Tensor: ...
+
+    def held(self, weight: Weight) -> torch.Tensor | None: ...
+
+    def whole(self, weight: Weight) -> torch.Tensor: ...
 
 
 class Weight:
@@ -30,10 +48,11 @@ class Weight:
         device: where its values are wanted.
         next: the weight that was decoded after this one when the model ran.
         loan: its decoded values, where somebody has them.
+        placeholder: the parameter that stands for it, see placeholder_of().
         places: the modules that have it, and its name in each.
     """
 
-    def __init__(self, supply: Supply, name: str, like: torch.Tensor) -> None:
+    def __init__(self, supply: Source, name: str, like: torch.Tensor) -> None:
         self.supply = supply
         self.name = name
         self.shape = tuple(like.shape)
@@ -45,7 +64,7 @@ class Weight:
         self.loan: Loan | None = None
         self.places: list[tuple[weakref.ref[torch.nn.Module], str]] = []
         self._own: torch.nn.Parameter | None = None
-        self._placeholder: weakref.ref[Placeholder] | None = None
+        self.placeholder: weakref.ref[torch.nn.Parameter] | None = None
         self._rows: Rows | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Weight:
@@ -55,7 +74,7 @@ class Weight:
         other.__dict__.update(self.__dict__)
         other.supply = deepcopy(self.supply, memo)
         other._dtypes = list(self._dtypes)
-        other.next = other.loan = other._own = other._placeholder = other._rows = None
+        other.next = other.loan = other._own = other.placeholder = other._rows = None
         other.places = []
         return other
 
@@ -113,13 +132,11 @@ class Weight:
 
         Not at once: loops over parameters would meet a tied one a second time.
         """
-        from .placeholder import Placeholder
-
         own = self.own()
         for reference, name in self.places if own is not None else ():
             module = reference()
             held = None if module is None else module._parameters.get(name)
-            if module is not None and isinstance(held, Placeholder) and held.weight is self:
+            if module is not None and getattr(held, "weight", None) is self:
                 module._parameters[name] = own
 
     def lent(self) -> torch.Tensor | None:
@@ -142,23 +159,18 @@ class Weight:
             self.loan = Loan(self, tensor)
         return self.loan
 
+    def is_held(self, loan: Loan) -> None:
+        """Somebody still has the values of this loan, in a tensor that nobody watches."""
+        self.supply.pending.add(loan)
+
     def returned(self, loan: Loan) -> None:
         """Nobody has the values of this loan any more."""
+        self.supply.pending.discard(loan)
         if self.loan is not loan:
             return
         if loan.is_changed():
             self.become(loan.parameter_or_values())
         self.loan = None
-
-    def placeholder(self) -> Placeholder:
-        """The parameter that stands for this weight in all modules that have it."""
-        from .placeholder import Placeholder
-
-        found = None if self._placeholder is None else self._placeholder()
-        if found is None or (found.dtype, found.device) != (self.dtype, self.device):
-            found = Placeholder(self)
-            self._placeholder = weakref.ref(found)
-        return found
 
     def apply(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
         """Follows a conversion of all tensors of the model, which is tried on a small one."""
