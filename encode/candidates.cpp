@@ -1,6 +1,7 @@
 #include "encode/candidates.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "encode/trial.hpp"
@@ -21,7 +22,7 @@ EntropyId wanted_stage(const EncodePlan& plan) {
 // The entropy stages to compare. Where rans is wanted, short records are tried with zstd too,
 // since the states of the lanes matter most there; archive tries it for all records, fast for
 // none.
-std::vector<EntropyId> stages_to_try(const EncodePlan& plan) {
+ShortList<EntropyId, 2> stages_to_try(const EncodePlan& plan) {
   const EntropyId wanted = wanted_stage(plan);
   const bool tries_both = plan.level == EncodeLevel::kArchive ||
                           (plan.level == EncodeLevel::kDefault && plan.geometry.n_chunks == 1 &&
@@ -36,15 +37,15 @@ std::vector<EntropyId> stages_to_try(const EncodePlan& plan) {
 // level would, since plans are made from samples. Where a request leaves no choice, there is one
 // trial.
 struct LossyTrial {
-  EntropyId entropy;
-  EncodeLevel level;
+  EntropyId entropy = EntropyId::kNone;
+  EncodeLevel level = EncodeLevel::kDefault;
 };
 
-std::vector<LossyTrial> lossy_trials(const EncodePlan& plan) {
+ShortList<LossyTrial, 4> lossy_trials(const EncodePlan& plan) {
   if (plan.request != nullptr) {
     return {{plan.entropy, plan.level}};
   }
-  std::vector<LossyTrial> trials;
+  ShortList<LossyTrial, 4> trials;
   for (const EntropyId entropy : stages_to_try(plan)) {
     trials.push_back({entropy, plan.level});
     if (plan.level == EncodeLevel::kArchive) {
@@ -68,8 +69,8 @@ Result<bool> probe_prefers_zstd(const EncodePlan& plan, WorkerMemory& memory) {
   return may_prefer_zstd(plan, memory.encoded.payload.size(), n_elems);
 }
 
-Result<std::vector<Candidate>> lossless_candidates(const EncodePlan& plan, WorkerMemory& memory) {
-  std::vector<Candidate> candidates;
+Result<CandidateList> lossless_candidates(const EncodePlan& plan, WorkerMemory& memory) {
+  CandidateList candidates;
   for (const EntropyId entropy : stages_to_try(plan)) {
     candidates.push_back(lossless_candidate(plan, entropy));
   }
@@ -84,7 +85,7 @@ Result<std::vector<Candidate>> lossless_candidates(const EncodePlan& plan, Worke
 
 bool loses_nothing(const Candidate& candidate) { return candidate.lossy == nullptr; }
 
-bool has_entropy(const std::vector<Candidate>& candidates, EntropyId entropy) {
+bool has_entropy(const CandidateList& candidates, EntropyId entropy) {
   return std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
     return loses_nothing(candidate) && candidate.entropy == entropy;
   });
@@ -138,9 +139,9 @@ Result<Candidates> candidates_for(const EncodePlan& plan, WorkerMemory& memory,
   // A record of one chunk is cheap to try: all stages compete losslessly, and come first.
   const bool one_chunk = found.reason && plan.geometry.n_chunks == 1;
   if (all_lossless || one_chunk) {
-    std::erase_if(found.list, loses_nothing);
-    CFCK_TRY_ASSIGN(const std::vector<Candidate> lossless, lossless_candidates(plan, memory));
-    found.list.insert(found.list.begin(), lossless.begin(), lossless.end());
+    found.list.erase_if(loses_nothing);
+    CFCK_TRY_ASSIGN(const CandidateList lossless, lossless_candidates(plan, memory));
+    found.list.prepend(lossless);
   }
   return found;
 }
@@ -160,18 +161,19 @@ Result<LossyCandidate> plan_lossy(const EncodePlan& plan, EntropyId entropy, Enc
   record.entropy = entropy;
   record.level = level;
   const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;
-  const codec::ReadValues read = [&](std::uint64_t first_elem, std::uint64_t n_elems,
-                                     std::vector<std::byte>& workspace) -> Result<ByteView> {
+  const auto read = [&](std::uint64_t first_elem, std::uint64_t n_elems,
+                        std::vector<std::byte>& workspace) -> Result<ByteView> {
     if (check_cancelled) {
       CFCK_TRY(check_cancelled());
     }
     return range_of(*plan.source, plan.offset_bytes + first_elem * value_bytes,
                     n_elems * value_bytes, workspace);
   };
+  const codec::ReadValues read_in_place = std::cref(read);  // needs no memory
   const CodecId codec = plan.choice.spectral ? CodecId::kSpectral : CodecId::kDirect;
   CFCK_TRY_ASSIGN(
       codec::LossyDecision decision,
-      naming(codec::find_lossy_encoder(codec)->plan(record, read, memory.scratch), plan));
+      naming(codec::find_lossy_encoder(codec)->plan(record, read_in_place, memory.scratch), plan));
   LossyCandidate found;
   found.reason = decision.reason;
   if (decision.plan != nullptr) {

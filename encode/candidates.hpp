@@ -6,8 +6,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <vector>
 
+#include "base/short_list.hpp"
 #include "codec/lossy.hpp"
 #include "encode/encode_plan.hpp"
 
@@ -23,10 +23,13 @@ struct Candidate {
   ByteView preamble() const noexcept { return lossy ? lossy->preamble() : ByteView(); }
 };
 
+// Two entropy stages at two levels, of a lossy codec; and lossless ones beside them.
+using CandidateList = ShortList<Candidate, 8>;
+
 struct Candidates {
   // Candidates in the order of preference: of those that take equally many bytes the first is
   // chosen.
-  std::vector<Candidate> list;
+  CandidateList list;
   // Why there is a lossless candidate although a lossy codec was asked for.
   std::optional<LosslessReason> reason;
 };

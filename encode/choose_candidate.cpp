@@ -11,8 +11,8 @@ namespace {
 class BestOfChunk {
  public:
   BestOfChunk(const EncodePlan& plan, const FrameCosts& costs, ByteView values,
-              WorkerMemory& memory)
-      : plan_(plan), costs_(costs), values_(values), memory_(memory) {}
+              WorkerMemory& memory, WantsDigest digest)
+      : plan_(plan), costs_(costs), values_(values), memory_(memory), digest_(digest) {}
 
   // Returns the number of bytes of the candidate's payload.
   Result<std::uint64_t> try_candidate(const Candidate& candidate) {
@@ -27,19 +27,25 @@ class BestOfChunk {
     } else if (candidate.lossy != nullptr) {
       choice_.errors = {};
       choice_.errors.add(trial.errors);
-      choice_.digest = digest_of(trial.decoded);
+      set_digest(trial.decoded);
     }
     return trial.payload_bytes;
   }
 
   SingleChoice take() {
     if (choice_.candidate.lossy == nullptr) {
-      choice_.digest = digest_of(values_);
+      set_digest(values_);
     }
     return std::move(choice_);
   }
 
  private:
+  void set_digest(ByteView decoded) {
+    if (digest_ == WantsDigest::kYes) {
+      choice_.digest = digest_of(decoded);
+    }
+  }
+
   bool keep_if_smaller(const Candidate& candidate, std::uint64_t payload_bytes) {
     const std::uint64_t stored_bytes = costs_.chunk(plan_.geometry, payload_bytes);
     if (has_choice_ && choose_candidate(std::array{stored_bytes_, stored_bytes}) == 0) {
@@ -55,6 +61,7 @@ class BestOfChunk {
   const FrameCosts& costs_;
   const ByteView values_;
   WorkerMemory& memory_;
+  const WantsDigest digest_;
   SingleChoice choice_;
   bool has_choice_ = false;
   std::uint64_t stored_bytes_ = 0;
@@ -109,9 +116,9 @@ void LosslessOrRaw::decide(std::uint64_t lossless_bytes) noexcept {
 }
 
 Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts& costs,
-                                       ByteView values, WorkerMemory& memory) {
+                                       ByteView values, WorkerMemory& memory, WantsDigest digest) {
   CFCK_TRY_ASSIGN(const Candidates candidates, candidates_for(plan, memory));
-  BestOfChunk best(plan, costs, values, memory);
+  BestOfChunk best(plan, costs, values, memory, digest);
   const bool has_lossless = candidates.list.front().lossy == nullptr;
   if (has_lossless && may_be_raw(plan)) {
     CFCK_TRY(best.try_candidate({}));

@@ -50,17 +50,21 @@ class LosslessOrRaw {
   std::uint64_t lossless_bytes_ = 0;  // of those chunks
 };
 
+// Whether the digest of what is decoded is of use: it takes a pass over the values.
+enum class WantsDigest : std::uint8_t { kNo, kYes };
+
 // The decision for a record of one chunk, with all that follows from it.
 struct SingleChoice {
   Candidate candidate;
   RecordErrors errors;
   std::optional<LosslessReason> reason;  // as Candidates::reason, for lossless candidates
-  Digest digest = {};
+  Digest digest = {};                    // of the decoded values, where it was wanted
 };
 
 // Encodes the only chunk of the tensor with each candidate. The result of the chosen one is in
 // memory.encoded, unless that is raw.
 Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts& costs,
-                                       ByteView values, WorkerMemory& memory);
+                                       ByteView values, WorkerMemory& memory,
+                                       WantsDigest digest = WantsDigest::kYes);
 
 }  // namespace cfck::encode

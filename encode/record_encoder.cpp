@@ -62,8 +62,8 @@ Result<void> RecordEncoder::choose(const SharedRecord& record) {
   return {};
 }
 
-Result<std::vector<std::uint64_t>> RecordEncoder::measure(
-    const SharedRecord& record, const std::vector<Candidate>& candidates) {
+Result<std::vector<std::uint64_t>> RecordEncoder::measure(const SharedRecord& record,
+                                                          const CandidateList& candidates) {
   RecordTrial& trial = record->trial;
   trial.plan = &record->plan;
   trial.progress = &progress_;

@@ -54,7 +54,7 @@ class RecordEncoder {
   Result<void> choose(const SharedRecord& record);
   // Returns the bytes of the record with each candidate.
   Result<std::vector<std::uint64_t>> measure(const SharedRecord& record,
-                                             const std::vector<Candidate>& candidates);
+                                             const CandidateList& candidates);
   Result<void> submit_raw(const SharedRecord& record);
   Result<void> submit_coded(const SharedRecord& record);
   Result<void> submit_undecided(const SharedRecord& record);

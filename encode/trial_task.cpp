@@ -40,8 +40,8 @@ class TrialTask final : public ChunkTask {
 
 }  // namespace
 
-void RecordTrial::start(std::vector<Candidate> to_try) {
-  candidates = std::move(to_try);
+void RecordTrial::start(const CandidateList& to_try) {
+  candidates = to_try;
   measured.clear();
   for (const Candidate& candidate : candidates) {
     measured.push_back({{candidate.codec, candidate.preamble().size(), {}}, {}});

@@ -20,14 +20,14 @@ struct RecordTrial {
   };
 
   const EncodePlan* plan = nullptr;
-  std::vector<Candidate> candidates;
+  CandidateList candidates;
   std::vector<Measured> measured;  // of each candidate
   // Gets the progress of every chunk, if the trial is the work itself.
   Progress* progress = nullptr;
   bool counts_bytes = false;
 
   // Replaces the candidates and their measurements.
-  void start(std::vector<Candidate> to_try);
+  void start(const CandidateList& to_try);
   std::uint64_t stored_bytes(std::size_t candidate, const FrameCosts& costs) const {
     return measured[candidate].size.stored_bytes(plan->geometry, costs);
   }

@@ -8,6 +8,7 @@
 #include "codec/entropy/entropy.hpp"
 #include "codec/lossless/chunk_header.hpp"
 #include "codec/lossless/lossless.hpp"
+#include "codec/lossless/lossless_scratch.hpp"
 #include "codec/lossless/planes_encode.hpp"
 #include "codec/lossless/symbols_encode.hpp"
 #include "codec/symboliser/float_format.hpp"
@@ -87,10 +88,10 @@ void set_body(ChunkMode mode, ByteView section, EncodedChunk& out) {
 // Tries byte planes, and keeps them if they are shorter than what `out` holds already.
 Result<void> try_planes(const ChunkShape& shape, ByteView values, bool try_delta, Scratch& scratch,
                         EncodedChunk& out) {
-  std::vector<std::byte> body;
+  std::vector<std::byte>& body = scratch.part<LosslessScratch>().planes_body;
   CFCK_TRY(encode_planes(shape, values, try_delta, scratch, body));
   if (out.payload.empty() || body.size() < out.payload.size()) {
-    out.payload.swap(body);
+    out.payload.assign(body.begin(), body.end());
     out.body_bytes = static_cast<std::uint32_t>(out.payload.size());
   }
   return {};

@@ -13,8 +13,10 @@ Result<void> encode_split_planes(const ChunkShape& shape, ByteView planes, Plane
                                  Scratch& scratch, std::vector<std::byte>& out) {
   PlanesHeader header;
   header.transform = transform;
-  std::vector<std::byte> sections;
-  std::vector<std::byte> frame;
+  LosslessScratch& memory = scratch.part<LosslessScratch>();
+  std::vector<std::byte>& sections = memory.sections;
+  std::vector<std::byte>& frame = memory.plane_frame;
+  sections.clear();
   for (unsigned p = 0; p < shape.value_bytes; ++p) {
     const ByteView plane = planes.subspan(p * shape.n_values, shape.n_values);
     PlaneHeader& plane_header = header.planes[p];
@@ -45,11 +47,11 @@ Result<void> encode_planes(const ChunkShape& shape, ByteView values, bool try_de
   split_planes(values.data(), shape.n_values, shape.value_bytes, false, room);
   CFCK_TRY(encode_split_planes(shape, planes, PlaneTransform::kNone, scratch, out));
   if (try_delta) {
-    std::vector<std::byte> as_delta;
+    std::vector<std::byte>& as_delta = scratch.part<LosslessScratch>().deltas_body;
     split_planes(values.data(), shape.n_values, shape.value_bytes, true, room);
     CFCK_TRY(encode_split_planes(shape, planes, PlaneTransform::kDelta, scratch, as_delta));
     if (as_delta.size() < out.size()) {
-      out.swap(as_delta);
+      out.assign(as_delta.begin(), as_delta.end());
     }
   }
   return {};

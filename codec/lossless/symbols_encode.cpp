@@ -7,6 +7,7 @@
 #include "codec/common/zero_mask.hpp"
 #include "codec/entropy/rans/rans_writer.hpp"
 #include "codec/entropy/zstd/byte_frame.hpp"
+#include "codec/entropy/zstd/zstd_frame.hpp"
 #include "codec/lossless/lossless_scratch.hpp"
 #include "codec/symboliser/bin_stream.hpp"
 #include "codec/symboliser/float_format.hpp"
@@ -41,7 +42,8 @@ class SymbolsEncoder {
         values_(values.data()),
         n_left_(shape.n_values),
         scratch_(scratch),
-        buffers_(scratch.part<ChunkBuffers>()) {}
+        buffers_(scratch.part<ChunkBuffers>()),
+        memory_(scratch.part<LosslessScratch>()) {}
 
   Result<void> encode(EncodedChunk& out) {
     const ZeroCounts zeros = kIsRans ? analyse_and_split() : analyse();
@@ -56,7 +58,7 @@ class SymbolsEncoder {
     assemble(out.payload);
     out.body_bytes = static_cast<std::uint32_t>(out.payload.size());
     if constexpr (!kIsRans) {
-      find_entropy_encoder(kEntropy)->encode(streams_, out.payload);
+      write_literals_frame(streams_, scratch_, out.payload);
     }
     return {};
   }
@@ -104,23 +106,23 @@ class SymbolsEncoder {
     const std::size_t sign_bytes = with_signs ? (n_masked + 7) / 8 : 0;
     std::byte* const mask = buffers_.mask.reserve(mask_bytes + sign_bytes);
     std::memset(mask, 0, mask_bytes + sign_bytes);
-    std::byte* const remaining =
-        scratch_.part<LosslessScratch>().values.reserve((n_values_ - n_masked + 1) * sizeof(Word));
+    std::byte* const remaining = memory_.values.reserve((n_values_ - n_masked + 1) * sizeof(Word));
     gather_values<Word>(values_, n_values_, with_signs, mask, mask + mask_bytes, remaining);
-    CFCK_TRY(compress_bytes({mask, mask_bytes}, scratch_, mask_));
-    if (mask_.size() >= mask_bytes) {
-      mask_.assign(mask, mask + mask_bytes);
+    std::vector<std::byte>& frame = memory_.mask_frame;
+    CFCK_TRY(compress_bytes({mask, mask_bytes}, scratch_, frame));
+    if (frame.size() >= mask_bytes) {
+      frame.assign(mask, mask + mask_bytes);
     }
     const std::size_t in_zero_groups = count_zero_groups() * kGroupSize;
     const std::size_t saved_bits =
         (n_masked - std::min(n_masked, in_zero_groups)) * (Format::kRawBits + 1);
-    if (8 * (mask_.size() + sign_bytes) >= saved_bits) {
+    if (8 * (frame.size() + sign_bytes) >= saved_bits) {
       return {};
     }
     mask_signs_ = {mask + mask_bytes, sign_bytes};
     header_.flags |= kHasMask;
     header_.flags |= with_signs ? kHasMaskSigns : 0;
-    header_.mask_bytes = static_cast<std::uint32_t>(mask_.size());
+    header_.mask_bytes = static_cast<std::uint32_t>(frame.size());
     header_.n_masked = static_cast<std::uint32_t>(n_masked);
     values_ = remaining;
     n_left_ = n_values_ - n_masked;
@@ -178,9 +180,9 @@ class SymbolsEncoder {
   void write_streams() {
     // With `rans` symbols are in one stream, since its tables change from group to group.
     layout_.n_tables = !kIsRans && n_left_ >= kMinValuesOfFourTables ? kPhases : 1;
-    bin_escapes_ = std::make_unique_for_overwrite<std::byte[]>(2 * n_groups_);
+    bin_escapes_ = memory_.bin_escapes.reserve(2 * n_groups_);
     std::uint8_t* const side = side_room();
-    const BinStream bins = write_bin_stream(groups_, n_groups_, side, bin_escapes_.get());
+    const BinStream bins = write_bin_stream(groups_, n_groups_, side, bin_escapes_);
     header_.first_bin = bins.first_bin;
     header_.n_bin_escapes = static_cast<std::uint32_t>(bins.n_escapes);
     streams_[0] = {side, n_groups_};
@@ -275,7 +277,7 @@ class SymbolsEncoder {
     if constexpr (kIsRans) {
       code_symbols();
     }
-    const ByteView mask = header_.flags & kHasMask ? ByteView(mask_) : ByteView();
+    const ByteView mask = header_.flags & kHasMask ? ByteView(memory_.mask_frame) : ByteView();
     const std::size_t bin_escape_bytes = 2 * std::size_t{header_.n_bin_escapes};
     make_room(kMaxHeaderBytes + mask.size() + mask_signs_.size() + bin_escape_bytes +
                   escapes_.size() + coded_.size() + raw_.size(),
@@ -286,7 +288,7 @@ class SymbolsEncoder {
     };
     append(mask);
     append(mask_signs_);
-    append({bin_escapes_.get(), bin_escape_bytes});
+    append({bin_escapes_, bin_escape_bytes});
     append(escapes_);
     append(coded_);
     append(raw_);
@@ -297,6 +299,7 @@ class SymbolsEncoder {
   std::size_t n_left_;
   Scratch& scratch_;
   ChunkBuffers& buffers_;
+  LosslessScratch& memory_;
   std::size_t n_groups_ = 0;
   SymbolLayout layout_;
   bool is_split_ = false;  // by analyse_and_split()
@@ -304,9 +307,8 @@ class SymbolsEncoder {
   GroupCode* groups_ = nullptr;
   SymbolsHeader header_;
   std::array<SymbolStream, 2 + kPhases> streams_{};
-  std::vector<std::byte> mask_;
   ByteView mask_signs_;
-  std::unique_ptr<std::byte[]> bin_escapes_;
+  std::byte* bin_escapes_ = nullptr;
   ByteView escapes_;
   ByteView raw_;
   ByteView coded_;  // with `rans`

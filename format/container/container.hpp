@@ -26,8 +26,8 @@ inline constexpr std::uint64_t kMaxRawFrameBytes = (std::uint64_t{1} << 32) - 12
 inline constexpr std::uint64_t kMaxPackBytes = 131072;
 inline constexpr std::uint64_t kMaxPackedPayloadBytes = 16384;
 inline constexpr std::uint64_t kPackKeepOpenBytes = 65536;
+using codec::kDefaultChunkElems;
 using codec::kMaxChunkBytes;
-inline constexpr std::uint64_t kDefaultChunkElems = std::uint64_t{1} << 18;
 inline constexpr std::size_t kMaxDims = 64;
 inline constexpr std::uint64_t kMaxDim = (std::uint64_t{1} << 48) - 1;
 
@@ -124,9 +124,9 @@ Result<MetadataFrame> decode_metadata(ByteView frame, std::uint64_t frame_offset
 Result<std::uint64_t> check_coverage(const Tail& tail, const Index& index,
                                      const MetadataFrame& metadata);
 
-// Geometry (section 4): the chunk length that writers choose.
-std::uint64_t default_chunk_elems(DType dtype, const Shape& shape, std::uint64_t target_elems);
+// Geometry (section 4).
 using codec::chunk_count;
+using codec::default_chunk_elems;
 // Number of bytes from the start of a RAWD frame at `frame_offset` to its data.
 std::uint64_t raw_start_bytes(std::uint64_t frame_offset);
 // Number of chunks in every RAWD frame of a record but its last.

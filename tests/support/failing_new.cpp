@@ -11,6 +11,7 @@
 namespace cfck::test {
 namespace {
 
+std::atomic<std::uint64_t> n_asked = 0;
 std::atomic<std::uint64_t> n_left = 0;  // allocations until one fails; 0: none does
 std::atomic<bool> stays = false;
 std::atomic<bool> has_failed = false;
@@ -58,6 +59,8 @@ bool memory_is_back() noexcept {
   return has_failed;
 }
 
+std::uint64_t n_allocations() noexcept { return n_asked.load(); }
+
 void watch_memory() noexcept {
   bytes_before = live_bytes.load();
   most_bytes = live_bytes.load();
@@ -70,6 +73,7 @@ std::uint64_t peak_bytes() noexcept {
 namespace {
 
 void* allocate(std::size_t n_bytes, std::size_t alignment) {
+  ++n_asked;
   if (fails()) throw std::bad_alloc();
   const std::size_t min = std::max<std::size_t>(n_bytes, 1);
   const std::size_t rounded = (min + alignment - 1) / alignment * alignment;

@@ -16,6 +16,9 @@ void run_out_of_memory(std::uint64_t at, Shortage shortage) noexcept;
 // Ends the shortage. Returns whether an allocation failed.
 bool memory_is_back() noexcept;
 
+// The number of allocations so far, over all threads.
+std::uint64_t n_allocations() noexcept;
+
 // The maximum of bytes that new had given out at once since watch_memory(), beyond what it had
 // then.
 void watch_memory() noexcept;

@@ -7,6 +7,10 @@ namespace {
 
 inline constexpr int kZstdLevel = 3;
 
+struct LiteralsMemory {
+  std::vector<std::byte> frame;
+};
+
 }  // namespace
 
 Result<void> compress_bytes(ByteView bytes, Scratch& scratch, std::vector<std::byte>& out) {
@@ -21,11 +25,12 @@ Result<void> compress_bytes(ByteView bytes, Scratch& scratch, std::vector<std::b
     return Error{ErrorCode::kOutOfMemory, "the Zstd encoder failed", {}, {}};
   }
   out.resize(n);
-  std::vector<std::byte> literals;
+  std::vector<std::byte>& literals = scratch.part<LiteralsMemory>().frame;
+  literals.clear();
   const SymbolStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-  write_literals_frame({&stream, 1}, literals);
+  write_literals_frame({&stream, 1}, scratch, literals);
   if (literals.size() < out.size()) {
-    out.swap(literals);
+    out.assign(literals.begin(), literals.end());
   }
   return {};
 }

@@ -291,13 +291,13 @@ void assign_code_words(const HuffmanCode& code, std::size_t n_symbols, CodeWords
   }
 }
 
-std::vector<std::byte> describe_tree(const HuffmanCode& code) {
-  std::vector<std::uint8_t> weights(code.max_symbol);
+TreeBytes describe_tree(const HuffmanCode& code) {
+  std::array<std::uint8_t, 256> weights;
   for (unsigned symbol = 0; symbol < code.max_symbol; ++symbol) {
     const unsigned length = code.lengths[symbol];
     weights[symbol] = static_cast<std::uint8_t>(length == 0 ? 0 : code.max_length + 1 - length);
   }
-  return describe_weights(weights);
+  return describe_weights({weights.data(), code.max_symbol});
 }
 
 namespace {

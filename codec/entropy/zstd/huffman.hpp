@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "base/cpu/cpu_level.hpp"
+#include "codec/entropy/zstd/tree_description.hpp"
 
 namespace cfck::codec {
 
@@ -40,7 +40,7 @@ std::uint64_t coded_bits(const HuffmanCode& code, const Histogram& counts);
 
 // Returns the tree description; empty if the code has none (more than 128 symbols below the
 // largest, and weights that FSE cannot compress).
-std::vector<std::byte> describe_tree(const HuffmanCode& code);
+TreeBytes describe_tree(const HuffmanCode& code);
 
 // Streams of symbols below 64 are counted and coded two at a time where they are
 // long enough to pay for a table of all pairs, which has the symbol at the lower

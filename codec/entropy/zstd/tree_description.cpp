@@ -16,9 +16,8 @@ inline constexpr unsigned kMaxTableLog = 6;
 using Frequencies = std::array<unsigned, kMaxWeight + 1>;
 
 // Writes four bits for each weight, the first weight of a byte in its high half.
-std::vector<std::byte> direct_form(std::span<const std::uint8_t> weights) {
-  std::vector<std::byte> bytes;
-  bytes.reserve(1 + (weights.size() + 1) / 2);
+TreeBytes direct_form(std::span<const std::uint8_t> weights) {
+  TreeBytes bytes;
   bytes.push_back(static_cast<std::byte>(127 + weights.size()));
   for (std::size_t i = 0; i < weights.size(); i += 2) {
     const unsigned second = i + 1 < weights.size() ? weights[i + 1] : 0;
@@ -169,8 +168,8 @@ BitWriter fse_form(std::span<const std::uint8_t> weights, const Frequencies& cou
 
 }  // namespace
 
-std::vector<std::byte> describe_weights(std::span<const std::uint8_t> weights) {
-  std::vector<std::byte> best;
+TreeBytes describe_weights(std::span<const std::uint8_t> weights) {
+  TreeBytes best;
   if (weights.size() <= kMaxDirectWeights) {
     best = direct_form(weights);
   }
@@ -187,8 +186,10 @@ std::vector<std::byte> describe_weights(std::span<const std::uint8_t> weights) {
     const BitWriter form = fse_form(weights, counts, table_log);
     const std::span<const std::byte> bytes = form.bytes();
     if (bytes.size() <= kMaxCodedBytes && (best.empty() || 1 + bytes.size() < best.size())) {
-      best.assign(1, static_cast<std::byte>(bytes.size()));
-      best.insert(best.end(), bytes.begin(), bytes.end());
+      best = {static_cast<std::byte>(bytes.size())};
+      for (const std::byte byte : bytes) {
+        best.push_back(byte);
+      }
     }
   }
   return best;

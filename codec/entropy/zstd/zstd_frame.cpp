@@ -29,7 +29,7 @@ struct Run {
   std::size_t n_symbols = 0;
   Histogram counts{};
   HuffmanCode code;  // only where coding is kHuffman
-  std::vector<std::byte> tree;
+  TreeBytes tree;
   std::uint64_t estimated_bytes = 0;
   enum class Coding { kEmpty, kRaw, kOneSymbol, kHuffman } coding = Coding::kEmpty;
 };
@@ -81,8 +81,8 @@ void plan_run(Run& run, std::uint64_t limit = ~std::uint64_t{0}) {
 
 // Specification, section 5: from the first stream on, a stream joins the run before it unless that
 // would cost bytes.
-std::vector<Run> plan_runs(std::span<const SymbolStream> streams) {
-  std::vector<Run> runs;
+void plan_runs(std::span<const SymbolStream> streams, std::vector<Run>& runs) {
+  runs.clear();
   for (const SymbolStream& stream : streams) {
     if (stream.empty()) {
       continue;
@@ -100,14 +100,19 @@ std::vector<Run> plan_runs(std::span<const SymbolStream> streams) {
       const std::uint64_t apart = runs.back().estimated_bytes + own.estimated_bytes;
       plan_run(joint, apart);
       if (joint.estimated_bytes <= apart) {
-        runs.back() = std::move(joint);
+        runs.back() = joint;
         continue;
       }
     }
-    runs.push_back(std::move(own));
+    runs.push_back(own);
   }
-  return runs;
 }
+
+// Working memory of a frame that is written.
+struct FrameMemory {
+  std::vector<Run> runs;
+  std::vector<std::uint8_t> joined;  // streams of a run, one after another
+};
 
 class FrameWriter {
  public:
@@ -179,7 +184,7 @@ class FrameWriter {
     const std::size_t tree_bytes = has_tree ? 0 : run.tree.size();
     out_.resize(start + 3 + literals_header + tree_bytes + 6 + max_huffman_stream_bytes(n) + 64);
     std::byte* const coded = out_.data() + start + 3 + literals_header;
-    std::copy_n(run.tree.data(), tree_bytes, coded);
+    std::copy_n(run.tree.begin(), tree_bytes, coded);
     std::byte* const end = write_streams(block, words, coded + tree_bytes);
     const auto coded_bytes = static_cast<std::size_t>(end - coded);
     const std::size_t body = literals_header + coded_bytes + 1;
@@ -225,14 +230,20 @@ class FrameWriter {
 }  // namespace
 
 void write_literals_frame(std::span<const SymbolStream> streams, std::vector<std::byte>& out) {
-  const std::vector<Run> runs = plan_runs(streams);
+  Scratch scratch;
+  write_literals_frame(streams, scratch, out);
+}
+
+void write_literals_frame(std::span<const SymbolStream> streams, Scratch& scratch,
+                          std::vector<std::byte>& out) {
+  auto& [runs, joined] = scratch.part<FrameMemory>();
+  plan_runs(streams, runs);
   std::size_t n_symbols = 0;
   for (const Run& run : runs) {
     n_symbols += run.n_symbols;
   }
   FrameWriter writer(n_symbols, out);
   // A run of several streams needs them next to each other.
-  std::vector<std::uint8_t> joined;
   std::size_t next = 0;
   for (const Run& run : runs) {
     while (streams[next].empty()) {

@@ -4,6 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
+#include "base/tensors/tensor_sizes.hpp"
 
 namespace cfck {
 namespace {
@@ -18,10 +19,10 @@ Error error_of(ErrorCode code, const Text& text) {
 
 }  // namespace
 
-Result<std::uint64_t> n_elems(const Shape& shape) {
+Result<std::uint64_t> detail::count_elems(std::span<const std::uint64_t> dimensions) {
   std::uint64_t product = 1;
   bool empty = false;
-  for (const std::uint64_t dim : shape) {
+  for (const std::uint64_t dim : dimensions) {
     if (dim == 0) {
       empty = true;
     } else if (!checked_mul(product, dim, product) || product > kMaxProduct) {
@@ -33,7 +34,7 @@ Result<std::uint64_t> n_elems(const Shape& shape) {
   return empty ? 0 : product;
 }
 
-Result<std::uint64_t> n_bytes(DType dtype, const Shape& shape) {
+Result<std::uint64_t> detail::count_bytes(DType dtype, std::span<const std::uint64_t> dimensions) {
   const unsigned bits = bits_per_element(dtype);
   if (bits == 0) {
     return error_of(ErrorCode::kUnsupported, [&] {
@@ -41,7 +42,7 @@ Result<std::uint64_t> n_bytes(DType dtype, const Shape& shape) {
              " is unknown to this version of cfck";
     });
   }
-  CFCK_TRY_ASSIGN(const std::uint64_t elems, n_elems(shape));
+  CFCK_TRY_ASSIGN(const std::uint64_t elems, count_elems(dimensions));
   if (bits >= 8) {
     std::uint64_t bytes = 0;
     if (!checked_mul(elems, std::uint64_t{bits / 8}, bytes) || bytes > kMaxProduct) {
@@ -62,5 +63,9 @@ Result<std::uint64_t> n_bytes(DType dtype, const Shape& shape) {
   }
   return elems / 8 * bits + rest_bits / 8;
 }
+
+Result<std::uint64_t> n_elems(const Shape& shape) { return count_elems(shape); }
+
+Result<std::uint64_t> n_bytes(DType dtype, const Shape& shape) { return count_bytes(dtype, shape); }
 
 }  // namespace cfck
