@@ -12,6 +12,7 @@
 #include "cfck/export.hpp"
 #include "cfck/io.hpp"
 #include "cfck/loss_warnings.hpp"
+#include "cfck/message.hpp"
 #include "cfck/options.hpp"
 #include "cfck/owned_tensor.hpp"
 #include "cfck/reader.hpp"

@@ -36,6 +36,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("cuda",),
     ("encode/registry",),
     ("encode",),
+    ("message",),
     ("format/container",),
     ("format/read", "format/write"),
     ("format/update",),
