@@ -10,6 +10,7 @@
 #include "hdf5/filter/chunk_choice.hpp"
 #include "hdf5/filter/chunk_encode.hpp"
 #include "hdf5/filter/fill_values.hpp"
+#include "message/chunk_decode.hpp"
 
 namespace cfck::hdf5 {
 namespace {
@@ -210,25 +211,15 @@ Result<void> load_chunk(const ChunkValues& values, ByteView stored, ChunkMemory&
                         MutableBytes out) {
   const Header header = read_header(stored);
   const ByteView payload = stored.subspan(header.size());
-  if (header.codec == CodecId::kRaw) {
-    std::copy(payload.begin(), payload.end(), out.begin());
-  } else {
-    codec::ChunkInfo info;
-    info.dtype = header.dtype;
-    info.entropy = header.entropy;
-    info.n_elems = header.n_bytes * 8 / bits_per_element(header.dtype);
-    const Shape flat = {info.n_elems};
-    info.shape = header.n_bytes == values.n_bytes() && header.dtype == values.dtype
-                     ? std::span<const std::uint64_t>(values.shape)
-                     : std::span<const std::uint64_t>(flat);
-    if (auto decoded =
-            codec::find_decoder(header.codec)->decode(info, payload, memory.worker.scratch, out);
-        !decoded) {
-      Error error = std::move(decoded).error();
-      error.byte_offset = error.byte_offset.value_or(0) + header.size();
-      return error;
-    }
-  }
+  codec::ChunkInfo info;
+  info.dtype = header.dtype;
+  info.entropy = header.entropy;
+  info.n_elems = header.n_bytes * 8 / bits_per_element(header.dtype);
+  const std::uint64_t flat[] = {info.n_elems};
+  const bool is_whole = header.n_bytes == values.n_bytes() && header.dtype == values.dtype;
+  info.shape = is_whole ? std::span<const std::uint64_t>(values.shape) : flat;
+  CFCK_TRY(message::decode_chunk(header.codec, info, payload, header.size(), memory.worker.scratch,
+                                 out));
   if (header.hides_fill()) {
     memory.mask.resize(ceil_div(out.size() / (bits_per_element(header.dtype) / 8), 8));
     CFCK_TRY(codec::decompress_frame(stored.subspan(kMaskAt, header.mask_bytes),

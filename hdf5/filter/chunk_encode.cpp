@@ -4,30 +4,10 @@
 #include <utility>
 
 #include "encode/rate/rate_control.hpp"
+#include "message/chunk_encode.hpp"
 
 namespace cfck::hdf5 {
 namespace {
-
-constexpr encode::FrameCosts costs_with(std::uint64_t header_bytes) {
-  return {
-      .header_bytes = header_bytes,
-      .max_packed_payload_bytes = 0,
-      .max_raw_frame_bytes = codec::kMaxChunkBytes,
-  };
-}
-
-encode::EncodePlan plan_for(const FilterRequest& request, const ChunkValues& values,
-                            const ByteSource& source) {
-  encode::EncodePlan plan;
-  plan.dtype = values.dtype;
-  plan.shape = values.shape;
-  const std::uint64_t n_values = source.size() * 8 / bits_per_element(values.dtype);
-  plan.geometry = codec::chunk_geometry(values.dtype, n_values, source.size(), n_values);
-  plan.source = &source;
-  plan.entropy = request.entropy;
-  plan.level = request.level;
-  return plan;
-}
 
 // Finds the step of codec spectral, or that the chunk is smaller without loss. A chunk whose values
 // cannot be had at a rate, such as one of nothing but NaNs, is stored without loss: HDF5 writes
@@ -92,7 +72,7 @@ class RungSearch {
     return encode_now();
   }
   Result<encode::SingleChoice> encode_now() {
-    return encode::choose_for_values(plan_, costs_with(header_bytes_), bytes_, memory_);
+    return message::encode_chunk(plan_, header_bytes_, bytes_, memory_);
   }
   // Requires: `choice` is what was encoded last.
   bool fits(const encode::SingleChoice& choice) const {
@@ -117,17 +97,22 @@ Result<encode::SingleChoice> encode_values(const FilterRequest& request, const C
                                            std::uint64_t header_bytes,
                                            encode::WorkerMemory& memory) {
   const MemorySource source(bytes);
-  encode::EncodePlan plan = plan_for(request, values, source);
+  encode::EncodePlan plan;
+  message::plan_values({.dtype = values.dtype,
+                        .shape = values.shape,
+                        .source = source,
+                        .entropy = request.entropy,
+                        .level = request.level},
+                       plan);
   plan.choice = std::move(choice.tensor);
   plan.fixed_step = choice.fixed_step;
   if (choice.rungs) {
     return RungSearch(request, values, plan, bytes, header_bytes, memory).find(*choice.rungs);
   }
-  const encode::FrameCosts costs = costs_with(header_bytes);
   if (plan.choice.spectral) {
-    CFCK_TRY(find_step(plan, costs, request));
+    CFCK_TRY(find_step(plan, message::costs_of_chunks(header_bytes), request));
   }
-  return encode::choose_for_values(plan, costs, bytes, memory);
+  return message::encode_chunk(plan, header_bytes, bytes, memory);
 }
 
 }  // namespace cfck::hdf5
