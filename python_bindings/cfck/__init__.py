@@ -32,6 +32,7 @@ from ._calibration.refine import refine
 from ._calibration.tensor import CalibratedTensor
 from ._evaluation.evaluate import evaluate
 from ._evaluation.result import Evaluation
+from ._io.message import decode_message, encode_message, max_message_bytes
 from ._io.on_device import DeviceWarning
 from ._io.open import safe_open
 from ._io.parts import LeftOutWarning
@@ -111,11 +112,14 @@ __all__ = [
     "__version__",
     "calibrate",
     "compress",
+    "decode_message",
     "decompress",
     "deserialize",
+    "encode_message",
     "errors",
     "evaluate",
     "load_calibration",
+    "max_message_bytes",
     "refine",
     "report",
     "safe_open",

@@ -67,6 +67,21 @@ class FolderWatch:
 
     def changed(self) -> bool: ...
 
+def max_message_bytes(dtype: str, shape: Sequence[int], options: EncodeOptions) -> int:
+    """The most bytes that a message of the tensor has."""
+
+def encode_message(dtype: str, shape: Sequence[int], address: int, options: EncodeOptions) -> bytes:
+    """Encodes a contiguous tensor of the host."""
+
+def encode_message_into(dtype: str, shape: Sequence[int], address: int, options: EncodeOptions, out: int, out_bytes: int) -> int:
+    """The same, into memory; returns the length of the message."""
+
+def message_info(address: int, n_bytes: int) -> tuple[str, list[int], int]:
+    """Returns dtype, shape and decoded bytes of a message, unverified."""
+
+def decode_message(address: int, n_bytes: int, out: int, out_bytes: int) -> None:
+    """Verifies a message and decodes it into memory."""
+
 def default_entropy() -> str:
     """What writers use unless told otherwise."""
 

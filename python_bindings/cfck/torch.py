@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
 
@@ -17,6 +17,7 @@ from ._evaluation.evaluate import evaluate
 from ._frameworks.numpy_arrays import NumpyFramework
 from ._frameworks.torch_tensors import TorchFramework
 from ._io.archive import Archive
+from ._io.message import decode_with, encode_with
 from ._io.model import load_into
 from ._io.module_versions import with_versions
 from ._io.open import safe_open
@@ -25,6 +26,7 @@ from ._io.summary import SaveSummary
 from ._options.kinds import (
     LoadBytesOptions,
     LoadOptions,
+    MessageOptions,
     SaveFileOptions,
     SaveOptions,
     StreamOptions,
@@ -35,13 +37,15 @@ from ._streaming.placeholder import refuse_streamed_models
 from ._training.names import refuse_models_in_training
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Buffer, Unpack
 
 _Model = TypeVar("_Model", bound=torch.nn.Module)
 
 __all__ = [
     "calibrate",
     "compressed",
+    "decode_message",
+    "encode_message",
     "evaluate",
     "load",
     "load_checkpoint",
@@ -372,3 +376,55 @@ def storage_ptr(tensor: torch.Tensor) -> int:
 def storage_size(tensor: torch.Tensor) -> int:
     """Bytes of the memory that ``tensor`` is a view of."""
     return tensor.untyped_storage().nbytes()
+
+
+@overload
+def encode_message(tensor: torch.Tensor, **options: Unpack[MessageOptions]) -> bytes: ...
+
+
+@overload
+def encode_message(
+    tensor: torch.Tensor, *, out: Buffer | torch.Tensor, **options: Unpack[MessageOptions]
+) -> int: ...
+
+
+@takes(MessageOptions)
+def encode_message(
+    tensor: torch.Tensor,
+    *,
+    out: Buffer | torch.Tensor | None = None,
+    **options: Unpack[MessageOptions],
+) -> bytes | int:
+    """Encodes one tensor as bare bytes, without a file around it (cfck.encode_message).
+
+    Args:
+        tensor: of any shape and dtype that files can hold. A tensor of another device is copied to
+            the host first, and so is memory that is not contiguous.
+        out: memory for the message, such as a torch.Tensor of uint8 with one dimension: at least
+            cfck.max_message_bytes(tensor) bytes, which do not overlap the tensor.
+        options: how to encode it; help() lists each.
+
+    Returns:
+        The message; with ``out`` the number of its bytes there.
+
+    Raises:
+        CfckError, TypeError: as cfck.encode_message().
+    """
+    return encode_with(_FRAMEWORK, tensor, out, options)
+
+
+def decode_message(data: Buffer | torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
+    """Verifies and decodes what encode_message() made, of whichever library.
+
+    Args:
+        data: the message and nothing else: bytes, anything with the buffer protocol, or a
+            torch.Tensor of uint8 with one dimension.
+        out: a tensor of the same dtype and shape on any device, to be filled and returned.
+
+    Returns:
+        ``out``, or a new tensor of the host.
+
+    Raises:
+        CfckError: as cfck.decode_message().
+    """
+    return decode_with(_FRAMEWORK, data, out)

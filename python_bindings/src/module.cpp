@@ -11,6 +11,7 @@ namespace cfck::python {
 void bind_calibration(nanobind::module_& module);
 void bind_device(nanobind::module_& module);
 void bind_folders(nanobind::module_& module);
+void bind_message(nanobind::module_& module);
 void bind_options(nanobind::module_& module);
 void bind_reader(nanobind::module_& module);
 void bind_training(nanobind::module_& module);
@@ -26,6 +27,7 @@ void bind_module(nanobind::module_& module) {
              "Asks for huge pages in memory that is about to be filled.");
   bind_calibration(module);
   bind_folders(module);
+  bind_message(module);
   bind_options(module);
   bind_reader(module);
   bind_device(module);

@@ -57,6 +57,9 @@ class Framework(Protocol[TensorT]):
     def on_host(self, prepared: Prepared) -> list[HostTensor]:
         """Describes prepared tensors again, all of them in host memory."""
 
+    def contiguous(self, tensor: TensorT) -> TensorT:
+        """A copy in row-major order without gaps. Requires: prepare() takes the tensor."""
+
     def allocate(self, dtype: str, shape: Sequence[int]) -> tuple[TensorT, int, int]:
         """Uninitialised host memory for a tensor: its owner, its address, its bytes."""
 

@@ -115,6 +115,9 @@ class NumpyFramework:
             return array
         return array.copy(order="C")
 
+    def contiguous(self, tensor: np.ndarray) -> np.ndarray:
+        return np.array(tensor, order="C")
+
     def allocate(self, dtype: str, shape: Sequence[int]) -> tuple[np.ndarray, int, int]:
         try:
             if bits := _PACKED_BITS.get(dtype):

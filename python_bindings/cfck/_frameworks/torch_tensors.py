@@ -102,6 +102,9 @@ class TorchFramework:
             tensors.append((name, dtype, shape, row_major(shape), address))
         return tensors
 
+    def contiguous(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach().clone(memory_format=torch.contiguous_format)
+
     def allocate(self, dtype: str, shape: Sequence[int]) -> tuple[torch.Tensor, int, int]:
         try:
             # device: a default device of the caller must not count.

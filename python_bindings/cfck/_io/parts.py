@@ -186,7 +186,7 @@ class Part:
     def open_bytes(cls, data: Any, reading: Reading, target: torch.device | None = None) -> Part:
         """``target``: where tensors go. A tensor of bytes that is there already may stay."""
         if hasattr(data, "untyped_storage"):
-            data = _flat_bytes(data)
+            data = flat_bytes(data)
             device = device_of_bytes(data, target, reading.decode)
             if device is not None:
                 device.wait()
@@ -205,7 +205,7 @@ class Part:
         )
 
 
-def _flat_bytes(tensor: Any) -> Any:
+def flat_bytes(tensor: Any) -> Any:
     """The bytes in a torch.Tensor, contiguous."""
     import torch
 

@@ -127,6 +127,32 @@ class CompressOptions(TensorOptions, EffortOptions, total=False):
     threads: int
 
 
+class MessageOptions(EffortOptions, total=False):
+    """The options of encode_message().
+
+    codec: "auto" (fewest bytes), "raw", "lossless", or "direct", which needs a maximum error. Where
+        a codec saves nothing the message is raw.
+    max_abs_error: the most by which a value may change, in the units of the values. Without a
+        maximum error every bit is kept. At most one of the three may be given. NaN and infinities
+        come back bit for bit, -0.0 may become 0.0. For F64, F32, BF16 and F16 of any shape; other
+        dtypes are refused.
+    max_rel_error: likewise, as a fraction of the range of the tensor, largest minus smallest finite
+        value.
+    max_sigma_error: likewise, in standard deviations of the finite values of the tensor.
+    per_row: take the range or deviation of each row of axis 0, not of the whole tensor.
+    chunk_elems: values per chunk, so that chunks can be decoded side by side; 0: 2**18. Rounded
+        down to whole rows of axis 0 where one fits, otherwise to a multiple of 8. A chunk has at
+        most 64 MiB of values, and takes 4 bytes in the message if there are several.
+    """
+
+    codec: Literal["auto", "raw", "lossless", "direct"]
+    max_abs_error: float | None
+    max_rel_error: float | None
+    max_sigma_error: float | None
+    per_row: bool
+    chunk_elems: int
+
+
 class FilterOptions(EffortOptions, total=False):
     """The options of cfck.hdf5.filter().
 

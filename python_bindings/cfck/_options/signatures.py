@@ -19,6 +19,7 @@ from .kinds import (
     LimitOptions,
     LoadBytesOptions,
     LoadOptions,
+    MessageOptions,
     OpenOptions,
     ReadOptions,
     RefineOptions,
@@ -112,6 +113,16 @@ _declare(
 )
 _declare(EffortOptions, entropy=_native.default_entropy(), level="default")
 _declare(CompressOptions, TensorOptions, EffortOptions, chunk_elems=0, threads=0)
+_declare(
+    MessageOptions,
+    EffortOptions,
+    codec="auto",
+    max_abs_error=None,
+    max_rel_error=None,
+    max_sigma_error=None,
+    per_row=False,
+    chunk_elems=0,
+)
 _declare(
     FilterOptions,
     EffortOptions,

@@ -1,0 +1,202 @@
+"""One tensor as bare bytes, without a file around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import numpy as np
+
+from .. import _native
+from .._frameworks.choose import find_framework, framework_of
+from .._frameworks.framework import AnyTensor, Framework, Prepared, TensorT, row_major
+from .._options.kinds import MessageOptions
+from .._options.native import native_options
+from .._options.signatures import complete, takes
+from ..errors import InvalidArgumentError, LimitExceededError
+from .parts import flat_bytes
+
+if TYPE_CHECKING:
+    import torch
+    from typing_extensions import Buffer, Unpack
+
+_Out = TypeVar("_Out", bound=AnyTensor)
+# What is allocated for a message without being told to; as for files.
+_MAX_BYTES = 16 << 30
+_MAX_RATIO = 64
+
+
+@overload
+def encode_message(array: AnyTensor, **options: Unpack[MessageOptions]) -> bytes: ...
+
+
+@overload
+def encode_message(
+    array: AnyTensor, *, out: Buffer | torch.Tensor, **options: Unpack[MessageOptions]
+) -> int: ...
+
+
+@takes(MessageOptions)
+def encode_message(
+    array: AnyTensor,
+    *,
+    out: Buffer | torch.Tensor | None = None,
+    **options: Unpack[MessageOptions],
+) -> bytes | int:
+    """Encodes one tensor as bare bytes, at most 24 more than its values if it has one dimension.
+
+    For what goes from one process to another, or into a container of your own: a message has no
+    name and no metadata, and what carries it must know its length. compress() makes a whole small
+    file instead.
+
+    Args:
+        array: a numpy.ndarray or torch.Tensor of any dtype of safetensors. Memory that is not
+            contiguous is copied, and so is a tensor that is not on the host.
+        out: memory for the message, such as a bytearray or a torch.Tensor of uint8 with one
+            dimension: at least max_message_bytes(array) bytes, which do not overlap the tensor.
+        options: how to encode it; help() lists each.
+
+    Returns:
+        The message; with ``out`` the number of its bytes there.
+
+    Raises:
+        CfckError: InvalidArgumentError for options that contradict themselves, for a maximum error
+            where the tensor is not F64, F32, BF16 or F16, and for an ``out`` that is too small or
+            read-only; UnsupportedError for codec "spectral" and for dtypes that cannot be stored.
+        TypeError: an option has the wrong type.
+
+    May be called from several threads at once. The memory that encoding needs is kept by each
+    thread for its next messages.
+    """
+    return encode_with(framework_of(array), array, out, options)
+
+
+@takes(MessageOptions)
+def max_message_bytes(array: AnyTensor, **options: Unpack[MessageOptions]) -> int:
+    """Returns the most bytes that encode_message() takes for such a tensor, whatever its values.
+
+    Args:
+        array: a tensor as for encode_message(). Its dtype and shape count, not its values.
+        options: those of the encode_message() call.
+
+    Raises:
+        CfckError, TypeError: as encode_message().
+    """
+    prepared = framework_of(array).prepare({"": array})
+    unit = prepared.units[0]
+    dtype, shape = (unit[0] if isinstance(unit, list) else unit)[1:3]
+    return _native.max_message_bytes(dtype, shape, _native_options(options))
+
+
+@overload
+def decode_message(data: Buffer | torch.Tensor, *, out: _Out) -> _Out: ...
+
+
+@overload
+def decode_message(data: Buffer | torch.Tensor, *, out: None = None) -> np.ndarray: ...
+
+
+def decode_message(data: Buffer | torch.Tensor, *, out: AnyTensor | None = None) -> AnyTensor:
+    """Verifies and decodes what encode_message() made.
+
+    Args:
+        data: the message and nothing else: bytes, anything with the buffer protocol, or a
+            torch.Tensor of uint8 with one dimension.
+        out: a tensor of the same dtype and shape, to be filled and returned; its library is used.
+            Contiguous memory of the host is filled in place, other memory by a copy.
+
+    Returns:
+        ``out``, or a new numpy.ndarray; cfck.torch.decode_message makes a torch.Tensor.
+
+    Raises:
+        CfckError: ChecksumError, CorruptError, TruncatedError for damaged bytes;
+            InvalidArgumentError if ``out`` does not fit; UnsupportedError for what a newer version
+            wrote; LimitExceededError for a tensor of more than 16 GiB and 64 times the message,
+            unless there is an ``out`` for it. After an error the contents of ``out`` are
+            unspecified.
+
+    May be called from several threads at once.
+    """
+    chosen: Framework[AnyTensor] = find_framework("numpy") if out is None else framework_of(out)
+    return decode_with(chosen, data, out)
+
+
+def encode_with(
+    framework: Framework[TensorT], tensor: TensorT, out: Any, options: MessageOptions
+) -> bytes | int:
+    """encode_message() for tensors of one library."""
+    native = _native_options(options)
+    # What is prepared owns the memory at the address.
+    prepared, dtype, shape, address = _contiguous(framework, tensor)
+    if out is None:
+        return _native.encode_message(dtype, shape, address, native)
+    into = _writable(out)
+    return _native.encode_message_into(dtype, shape, address, native, into.ctypes.data, into.nbytes)
+
+
+def decode_with(framework: Framework[TensorT], data: Any, out: Any) -> TensorT:
+    """decode_message() for tensors of one library."""
+    message = _readable(data)
+    dtype, shape, n_bytes = _native.message_info(message.ctypes.data, message.nbytes)
+    place = None if out is None else framework.target(out, dtype, shape, "")
+    if place is not None:
+        _native.decode_message(message.ctypes.data, message.nbytes, place, n_bytes)
+        return out  # type: ignore[no-any-return]
+    limit = max(_MAX_BYTES, _MAX_RATIO * message.nbytes)
+    if out is None and n_bytes > limit:
+        raise LimitExceededError(
+            f"the message says that it has {n_bytes} decoded bytes, more than {limit}; give an out "
+            "of that size if you trust it"
+        )
+    memory, address, size = framework.allocate(dtype, shape)
+    _native.decode_message(message.ctypes.data, message.nbytes, address, size)
+    tensor = framework.finish(memory, dtype, shape)
+    if out is None:
+        return tensor
+    framework.copy(out, tensor)
+    return out  # type: ignore[no-any-return]
+
+
+def _native_options(options: MessageOptions) -> _native.EncodeOptions:
+    return native_options({**complete(MessageOptions, options), "threads": 1})
+
+
+def _contiguous(
+    framework: Framework[TensorT], tensor: TensorT
+) -> tuple[Prepared, str, Sequence[int], int]:
+    """The tensor in host memory without gaps: its owner, dtype, shape and address."""
+    prepared = framework.prepare({"": tensor})
+    _, dtype, shape, strides, address = framework.on_host(prepared)[0]
+    expected = row_major(shape)
+    fits = all(n == 1 or a == b for n, a, b in zip(shape, strides, expected, strict=True))
+    if fits or 0 in shape:
+        return prepared, dtype, shape, address
+    return _contiguous(framework, framework.contiguous(tensor))
+
+
+def _readable(data: Any) -> np.ndarray:
+    """The bytes of a caller."""
+    if hasattr(data, "untyped_storage"):
+        data = flat_bytes(data).cpu().numpy()
+    try:
+        return np.frombuffer(data, np.uint8)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"expected bytes, not {type(data).__name__}: {error}") from None
+
+
+def _writable(out: Any) -> np.ndarray:
+    """The memory of a caller."""
+    if hasattr(out, "untyped_storage"):
+        flat = flat_bytes(out)
+        if flat.device.type != "cpu" or flat.data_ptr() != out.data_ptr():
+            raise InvalidArgumentError("out is not contiguous memory of the host")
+        return flat.numpy()  # type: ignore[no-any-return]
+    try:
+        view = np.frombuffer(out, np.uint8)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"out is writable memory such as a bytearray, not {type(out).__name__}: {error}"
+        ) from None
+    if not view.flags.writeable:
+        raise InvalidArgumentError("out is read-only")
+    return view

@@ -1,0 +1,112 @@
+#include "cfck/message.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "errors.hpp"
+
+namespace cfck::python {
+namespace {
+
+using namespace nb::literals;
+
+using Dimensions = std::vector<std::uint64_t>;
+
+// Each thread has its own, which lives as long as the thread.
+MessageWorkspace& workspace() {
+  thread_local MessageWorkspace memory;
+  return memory;
+}
+
+MessageOptions message_options(const EncodeOptions& given) {
+  MessageOptions options;
+  options.codec = given.codec;
+  options.max_abs_error = given.max_abs_error;
+  options.max_rel_error = given.max_rel_error;
+  options.max_sigma_error = given.max_sigma_error;
+  options.per_row = given.per_row;
+  options.entropy = given.entropy;
+  options.level = given.level;
+  options.chunk_elems = given.chunk_elems;
+  return options;
+}
+
+// A tensor that lies contiguously in host memory.
+TensorView tensor_at(const std::string& dtype_name, Dimensions shape, std::uintptr_t address) {
+  const auto dtype = dtype_from_name(dtype_name);
+  if (!dtype) raise(unsupported("there is no dtype \"" + dtype_name + "\""));
+  const std::uint64_t size = take(n_bytes(*dtype, shape));
+  return {*dtype, std::move(shape), {reinterpret_cast<const std::byte*>(address), size}, {}};
+}
+
+nb::bytes encode_bytes(const std::string& dtype, Dimensions shape, std::uintptr_t address,
+                       const EncodeOptions& given) {
+  const TensorView tensor = tensor_at(dtype, std::move(shape), address);
+  const MessageOptions options = message_options(given);
+  const std::uint64_t most = take(max_message_bytes(options, tensor.dtype, tensor.shape));
+  PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(most));
+  if (bytes == nullptr) throw nb::python_error();
+  const MutableBytes out(reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes)), most);
+  const auto n_bytes =
+      without_gil([&] { return encode_message(tensor, options, out, workspace()); });
+  if (!n_bytes) {
+    Py_DECREF(bytes);
+    raise(n_bytes.error());
+  }
+  // Gives back what is left; bytes is nullptr where that fails.
+  if (_PyBytes_Resize(&bytes, static_cast<Py_ssize_t>(*n_bytes)) != 0) throw nb::python_error();
+  return nb::steal<nb::bytes>(bytes);
+}
+
+std::uint64_t encode_into(const std::string& dtype, Dimensions shape, std::uintptr_t address,
+                          const EncodeOptions& given, std::uintptr_t out_address,
+                          std::uint64_t out_bytes) {
+  const TensorView tensor = tensor_at(dtype, std::move(shape), address);
+  const MessageOptions options = message_options(given);
+  const MutableBytes out(reinterpret_cast<std::byte*>(out_address), out_bytes);
+  return take(without_gil([&] { return encode_message(tensor, options, out, workspace()); }));
+}
+
+std::tuple<std::string, Dimensions, std::uint64_t> info_at(std::uintptr_t address,
+                                                           std::uint64_t n_bytes) {
+  const MessageInfo info =
+      take(message_info({reinterpret_cast<const std::byte*>(address), n_bytes}));
+  return {std::string(dtype_name(info.dtype)), info.shape, info.n_bytes};
+}
+
+void decode_at(std::uintptr_t address, std::uint64_t n_bytes, std::uintptr_t out_address,
+               std::uint64_t out_bytes) {
+  const ByteView message(reinterpret_cast<const std::byte*>(address), n_bytes);
+  const MutableBytes out(reinterpret_cast<std::byte*>(out_address), out_bytes);
+  take(without_gil([&] { return decode_message(message, out, workspace()); }));
+}
+
+}  // namespace
+
+void bind_message(nb::module_& module) {
+  module.def(
+      "max_message_bytes",
+      [](const std::string& dtype, Dimensions shape, const EncodeOptions& options) {
+        const TensorView tensor = tensor_at(dtype, std::move(shape), 0);
+        return take(max_message_bytes(message_options(options), tensor.dtype, tensor.shape));
+      },
+      "dtype"_a, "shape"_a, "options"_a, "The most bytes that a message of the tensor has.");
+  module.def("encode_message", &encode_bytes, "dtype"_a, "shape"_a, "address"_a, "options"_a,
+             "Encodes a contiguous tensor of the host.");
+  module.def("encode_message_into", &encode_into, "dtype"_a, "shape"_a, "address"_a, "options"_a,
+             "out"_a, "out_bytes"_a, "The same, into memory; returns the length of the message.");
+  module.def("message_info", &info_at, "address"_a, "n_bytes"_a,
+             "Returns dtype, shape and decoded bytes of a message, unverified.");
+  module.def("decode_message", &decode_at, "address"_a, "n_bytes"_a, "out"_a, "out_bytes"_a,
+             "Verifies a message and decodes it into memory.");
+}
+
+}  // namespace cfck::python
