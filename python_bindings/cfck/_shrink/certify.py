@@ -41,14 +41,12 @@ def judge_together(
     """
 
     def anew() -> list[Trial]:
-        tried = [trial for trial in judged if trial.told.refined == refined]
-        known = [(trial.step, trial.outcome) for trial in tried]
-        for position, trial in enumerate(judged):
-            if trial.told.refined == refined:
-                judged[position] = trial.judged_anew(
-                    judge.verdict(trial.outcome, trial.step, known)
-                )
-        return [trial for trial in judged if trial.told.refined == refined]
+        places = [i for i, trial in enumerate(judged) if trial.told.refined == refined]
+        known = [(judged[i].step, judged[i].outcome) for i in places]
+        for i in places:
+            verdict = judge.verdict(judged[i].outcome, judged[i].step, known)
+            judged[i] = judged[i].judged_anew(verdict)
+        return [judged[i] for i in places]
 
     tried = anew()
     for _ in range(_MOST_JUDGED):

@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
-from .._evaluation.outputs import check_batches, count_examples, first_tensor
+from .._evaluation.outputs import check_batches, count_examples
 from ..errors import InvalidArgumentError
+from .batches import Batches
 
 # One example of so many is held back.
 _HELD_BACK = 4
@@ -22,7 +23,7 @@ _MOST_SHAPES = 4
 N_PROBED = 64
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Split:
     """The examples of a call.
 
@@ -31,26 +32,22 @@ class Split:
             all of them.
         held: batches that results are judged by, in the order in which they were read; no decision
             but the last, which file is kept, depends on them.
-        used_labels, held_labels: the labels of each of these batches, or None.
-        n_used, n_held: examples.
         notes: what there is to say about the batches.
         is_given: whether the caller said which examples are held back.
     """
 
-    used: list[Any]
-    held: list[Any]
-    used_labels: list[torch.Tensor] | None
-    held_labels: list[torch.Tensor] | None
-    n_used: int
-    n_held: int
+    used: Batches
+    held: Batches
     notes: list[str]
     is_given: bool = False
 
     @property
-    def held_classes(self) -> list[torch.Tensor] | None:
-        """The labels of the examples held back, where they are one class for each."""
-        labels = self.held_labels
-        return labels if labels and all(label.dim() == 1 for label in labels) else None
+    def n_used(self) -> int:
+        return self.used.n_examples
+
+    @property
+    def n_held(self) -> int:
+        return self.held.n_examples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,18 +90,15 @@ def _spread_batches(batches: Sequence[Any], n_examples: int) -> tuple[list[Any],
     return chosen, [note]
 
 
-def split(
-    batches: list[Any], labels: list[torch.Tensor] | None, seed: int, notes: list[str]
-) -> Split:
+def split(batches: Batches, seed: int, notes: list[str]) -> Split:
     """Cuts batches into examples, holds a fourth of them back, and puts the others into an order
     in which the first ones are a spread of all."""
     examples = _examples(batches)
-    n_examples = sum(count_examples(batch) for batch in batches)
     if len(examples) < FEWEST_EXAMPLES:
         raise InvalidArgumentError(
-            f"batches has {n_examples} examples in {len(batches)} batches, too few to calibrate "
-            f"with some and to judge with others; pass {FEWEST_EXAMPLES} at the very least, "
-            "better a few hundred"
+            f"batches has {batches.n_examples} examples in {len(batches.inputs)} batches, too few "
+            f"to calibrate with some and to judge with others; pass {FEWEST_EXAMPLES} at the very "
+            "least, better a few hundred"
         )
     draw = random.Random(seed)
     held: list[_Example] = []
@@ -114,63 +108,28 @@ def split(
         chosen = draw.randrange(_HELD_BACK)
         for position, example in enumerate(part):
             (held if position == chosen else used).append(example)
-    size = max(count_examples(batch) for batch in batches)
-    used_batches, used_labels = _used(batches, labels, used, size)
-    held_batches, held_labels = _with_labels(batches, labels, held, size)
-    return _split(used_batches, held_batches, used_labels, held_labels, notes)
+    return Split(_used(batches, used), _chosen(batches, held), notes)
 
 
-def given_split(
-    used: list[Any],
-    held: list[Any],
-    labels: tuple[list[torch.Tensor] | None, list[torch.Tensor] | None],
-    notes: list[str],
-) -> Split:
+def given_split(used: Batches, held: Batches, notes: list[str]) -> Split:
     """All batches are used, and results are judged by the others that the caller gave."""
-    size = max(count_examples(batch) for batch in used)
-    used_batches, used_labels = _used(used, labels[0], _examples(used), size)
-    found = _split(used_batches, held, used_labels, labels[1], notes)
-    return dataclasses.replace(found, is_given=True)
+    return Split(_used(used, _examples(used)), held, notes, is_given=True)
 
 
-def _split(
-    used: list[Any],
-    held: list[Any],
-    used_labels: list[torch.Tensor] | None,
-    held_labels: list[torch.Tensor] | None,
-    notes: list[str],
-) -> Split:
-    return Split(
-        used=used,
-        held=held,
-        used_labels=used_labels,
-        held_labels=held_labels,
-        n_used=sum(count_examples(batch) for batch in used),
-        n_held=sum(count_examples(batch) for batch in held),
-        notes=notes,
-    )
-
-
-def _examples(batches: list[Any]) -> list[_Example]:
+def _examples(batches: Batches) -> list[_Example]:
     return [
         _Example(number, row)
-        for number, batch in enumerate(batches)
-        for row in (range(count_examples(batch)) if _is_cut(batch) else [None])
+        for number, (batch, size) in enumerate(zip(batches.inputs, batches.sizes))
+        for row in (range(size) if _is_cut(batch) else [None])
     ]
 
 
-def _used(
-    batches: list[Any], labels: list[torch.Tensor] | None, used: list[_Example], size: int
-) -> tuple[list[Any], list[torch.Tensor] | None]:
-    """Batches of examples, the first of which are a spread of all, and their labels."""
-    probed = _spread(batches, used)
+def _used(batches: Batches, used: list[_Example]) -> Batches:
+    """Batches of examples, the first of which are a spread of all."""
+    probed = _spread(batches.inputs, used)
     chosen = set(probed)
     others = [example for example in used if example not in chosen]
-    first, first_labels = _with_labels(batches, labels, probed, size)
-    rest, rest_labels = _with_labels(batches, labels, others, size)
-    if first_labels is None or rest_labels is None:
-        return first + rest, None
-    return first + rest, first_labels + rest_labels
+    return _chosen(batches, probed).followed_by(_chosen(batches, others))
 
 
 def _spread(batches: list[Any], examples: list[_Example]) -> list[_Example]:
@@ -193,14 +152,14 @@ def _evenly(total: int, wanted: int) -> list[int]:
     return [i * total // wanted for i in range(wanted)] if total > wanted else list(range(total))
 
 
-def _with_labels(
-    batches: list[Any], labels: list[torch.Tensor] | None, chosen: list[_Example], size: int
-) -> tuple[list[Any], list[torch.Tensor] | None]:
-    if labels is None:
-        return _batches(batches, chosen, size), None
-    pairs = [{"input": batch, "labels": label} for batch, label in zip(batches, labels)]
+def _chosen(batches: Batches, chosen: list[_Example]) -> Batches:
+    """Batches of these examples, none larger than the largest of the given ones."""
+    size = max(batches.sizes)
+    if batches.labels is None:
+        return Batches.of(_batches(batches.inputs, chosen, size), None, batches.is_text)
+    pairs = list(zip(batches.inputs, batches.labels))
     joined = _batches(pairs, chosen, size)
-    return [pair["input"] for pair in joined], [pair["labels"] for pair in joined]
+    return Batches.of([given for given, _ in joined], [labels for _, labels in joined])
 
 
 def _batches(batches: list[Any], chosen: list[_Example], size: int) -> list[Any]:
@@ -293,20 +252,3 @@ def is_sorted(classes: torch.Tensor) -> bool:
     expected = (n - 1) * float(1 - chances.square().sum())
     changes = int((classes[1:] != classes[:-1]).sum())
     return changes < 0.4 * expected
-
-
-def is_integer(tensor: Any) -> bool:
-    return (
-        isinstance(tensor, torch.Tensor)
-        and not tensor.is_floating_point()
-        and not tensor.is_complex()
-        and tensor.dtype != torch.bool
-    )
-
-
-def looks_like_pair(batch: Any) -> bool:
-    """Whether a batch may be (inputs, labels)."""
-    if type(batch) not in (tuple, list) or len(batch) != 2 or not is_integer(batch[1]):
-        return False
-    given = first_tensor(batch[0])
-    return given is not None and batch[1].dim() >= 1 and len(batch[1]) == len(given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,6 @@ from torch import nn
 from .._evaluation.outputs import (
     Output,
     choose_distance,
-    count_examples,
     kept_buffers,
     model_device,
     moved,
@@ -112,7 +111,6 @@ class Judge:
         goals: by name.
         score: of the caller, or None.
         output, pool: as for evaluate().
-        language_model: whether labels are the next tokens.
         confidence: of what is promised of other examples.
     """
 
@@ -124,7 +122,6 @@ class Judge:
         score: Score | None,
         output: Callable[..., torch.Tensor] | None,
         pool: str,
-        language_model: bool,
         confidence: float,
     ) -> None:
         self._model = model
@@ -133,7 +130,6 @@ class Judge:
         self._score = score
         self._output = output
         self._pool = pool
-        self._language_model = language_model
         self._confidence = confidence
         self.notes: list[str] = []
         self._hardness: dict[str, Hardness] = {}
@@ -269,7 +265,7 @@ class Judge:
                 )
 
     def _why_unknown(self, goal: Goal) -> str:
-        is_classifier = self._data is not None and self._data.held_classes is not None
+        is_classifier = self._data is not None and self._data.held.classes is not None
         if goal.name == "perplexity" and is_classifier:
             return (
                 "perplexities are of language models; for a classifier keep kl, agreement or top1"
@@ -286,12 +282,12 @@ class Judge:
         )
 
     def _choose_distance(self, data: Split) -> str:
-        batch = moved(data.held[0], model_device(self._model))
+        batch = moved(data.held.inputs[0], model_device(self._model))
         distance = choose_distance(self._model, batch, self._output)
         wanting = [goal.name for goal in self._goals if goal.is_logits]
         if not wanting or distance == "kl":
             return distance
-        values = output_of(self._model, data.held[0], self._output)
+        values = output_of(self._model, data.held.inputs[0], self._output)
         if values.role == "hidden" or values.values.dim() > 3 or values.values.shape[-1] < 2:
             raise InvalidArgumentError(
                 f"keep={{{wanting[0]!r}: ...}} is for logits, and the model's outputs are none: "
@@ -301,7 +297,8 @@ class Judge:
 
     def _run_original(self, data: Split) -> None:
         classes = []
-        for is_held, batches in ((True, data.held), (False, data.used if self._goals else [])):
+        used = data.used.inputs if self._goals else []
+        for is_held, batches in ((True, data.held.inputs), (False, used)):
             kept: list[Output] = []
             n_bytes = 0
             for position, batch in enumerate(batches):
@@ -334,10 +331,10 @@ class Judge:
             return
         found: dict[bool, Certainty] = {}
         for is_held, outputs in self._before.items():
-            labels = data.held_labels if is_held else data.used_labels
-            if self._language_model:
-                batches = data.held if is_held else data.used
-                pairs = [next_tokens([one], batch) for one, batch in zip(outputs, batches)]
+            batches = data.held if is_held else data.used
+            labels = batches.labels
+            if batches.is_text:
+                pairs = [next_tokens([one], batch) for one, batch in zip(outputs, batches.inputs)]
                 outputs, labels = [one[0] for one, _ in pairs], [truth for _, truth in pairs]
             found[is_held] = certainty(outputs, labels, self._pool)
         used = found.get(False, found.get(True))
@@ -346,7 +343,7 @@ class Judge:
             self.notes += [] if note is None else [note]
 
     def _look_at_classes(self, data: Split, classes: list[torch.Tensor]) -> None:
-        classes = data.held_classes or classes
+        classes = data.held.classes or classes
         if not classes:
             return
         found = torch.cat([part.reshape(-1).cpu() for part in classes])
@@ -360,28 +357,19 @@ class Judge:
         is_original = model is self._model
         losses = Losses(of_original=is_original)
         batches = data.held if is_held else data.used
-        given = data.held_labels if is_held else data.used_labels
-        labels: Any = given if given is not None else [None] * len(batches)
+        labels: Any = batches.labels or [None] * len(batches.inputs)
         known = self._before.get(is_held)
-        for position, (batch, truth) in enumerate(zip(batches, labels)):
+        for position, (batch, truth) in enumerate(zip(batches.inputs, labels)):
             if known is not None:
                 before = known[position]
             else:
                 before = output_of(self._model, batch, self._output)
             after = before if is_original else output_of(model, batch, self._output)
             outputs = [before, after]
-            if self._language_model:
+            if batches.is_text:
                 outputs, truth = next_tokens(outputs, batch)
-            losses.n_examples += count_examples(batch)
+            losses.n_examples += batches.sizes[position]
             losses.add(outputs, self._distance, self._pool)
             if truth is not None:
                 losses.add_labels(outputs, truth, position)
         return losses
-
-
-def is_language_model(batch: Any) -> bool:
-    """Whether a batch of a language model has its own labels, the next tokens."""
-    given = batch.get("input_ids") if isinstance(batch, Mapping) else batch
-    if type(given) in (tuple, list) and given:
-        given = given[0]
-    return isinstance(given, torch.Tensor) and given.dim() == 2 and not given.is_floating_point()

@@ -140,7 +140,7 @@ class Shrinker:
         listener = None if self._progress is None else lambda _d, _t, name: self._tell(name)
         calibration = calibrate(
             job.model,
-            None if job.data is None else job.data.used,
+            None if job.data is None else job.data.used.inputs,
             output=job.output,
             pool=job.pool,
             distance="auto",
@@ -223,7 +223,9 @@ class Shrinker:
 
     def _corrector(self, data: Split, calibration: Calibration) -> Corrector:
         counter = Counter(lambda _d, _t, name: self._tell(name))
-        return Corrector(self._copy, data.used, calibration, _DAMPING, counter, is_cautious=True)
+        return Corrector(
+            self._copy, data.used.inputs, calibration, _DAMPING, counter, is_cautious=True
+        )
 
     def _saw_data(self, calibration: Calibration) -> bool:
         """Whether errors can be made up for: what the layers take is known."""

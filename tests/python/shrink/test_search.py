@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from cfck._shrink.batches import Batches
 from cfck._shrink.examples import is_sorted, read_batches, split
 from cfck._shrink.search import StepSearch, search
 
@@ -63,32 +64,32 @@ def test_searches_can_end_near_enough():
 def test_every_example_is_used_or_held_back_once():
     batches = [torch.arange(10 * i, 10 * i + 10).view(10, 1) for i in range(7)]
     labels = [batch[:, 0] + 1000 for batch in batches]
-    found = split(batches, labels, 0, [])
-    used, held = torch.cat(found.used)[:, 0], torch.cat(found.held)[:, 0]
+    found = split(Batches.of(batches, labels), 0, [])
+    used, held = torch.cat(found.used.inputs)[:, 0], torch.cat(found.held.inputs)[:, 0]
     assert sorted(torch.cat([used, held]).tolist()) == list(range(70))
     assert (found.n_used, found.n_held) == (len(used), len(held))
     assert 15 <= len(held) <= 18
-    assert torch.equal(torch.cat(found.held_labels), held + 1000)
-    assert torch.equal(torch.cat(found.used_labels), used + 1000)
-    assert all(len(batch) <= 10 for batch in found.used)
+    assert torch.equal(torch.cat(found.held.labels), held + 1000)
+    assert torch.equal(torch.cat(found.used.labels), used + 1000)
+    assert all(len(batch) <= 10 for batch in found.used.inputs)
     # Held back all along, and not in steps of a fixed length.
     assert int((held.diff()).max()) <= 7 and len(set(held.diff().tolist())) > 2
 
 
 def test_the_first_examples_are_a_spread():
-    found = split(list(torch.arange(1200).view(1200, 1).split(100)), None, 0, [])
-    first = torch.cat(found.used)[:64, 0]
+    found = split(Batches.of(list(torch.arange(1200).view(1200, 1).split(100))), 0, [])
+    first = torch.cat(found.used.inputs)[:64, 0]
     assert int(first.max()) > 1100 and int(first.min()) < 50
 
 
 def test_batches_of_several_shapes_and_batches_that_cannot_be_cut():
     given = [{"x": torch.ones(6, 3 + i % 2), "scale": 2.0} for i in range(8)]
-    found = split(given, None, 0, [])
-    assert {one["x"].shape[1] for one in found.used} == {3, 4}
-    assert all(one["scale"] == 2.0 for one in found.used + found.held)
+    found = split(Batches.of(given), 0, [])
+    assert {one["x"].shape[1] for one in found.used.inputs} == {3, 4}
+    assert all(one["scale"] == 2.0 for one in found.used.inputs + found.held.inputs)
     whole = [(torch.ones(4, 2), torch.ones(1, 2)) for _ in range(12)]
-    found = split(whole, None, 0, [])
-    assert len(found.used) + len(found.held) == 12
+    found = split(Batches.of(whole), 0, [])
+    assert len(found.used.inputs) + len(found.held.inputs) == 12
     assert (found.n_used, found.n_held) == (36, 12)
 
 
