@@ -181,6 +181,20 @@ Result<void> FolderWatch::check() const {
                {}};
 }
 
+Result<void> open_unchanged(const std::string& path, const std::function<Result<void>()>& open) {
+  constexpr int kMaxAttempts = 5;
+  const fs::path index(path);
+  const std::string folder = index.has_parent_path() ? index.parent_path().string() : ".";
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    const FolderWatch watch =
+        path.ends_with(".json") ? FolderWatch(folder, index.filename()) : FolderWatch(path);
+    Result<void> opened = open();
+    if (opened) opened = watch.check();
+    if (opened || !watch.changed()) return opened;
+  }
+  return io_error("'" + escaped(path) + "' was replaced repeatedly while it was read; try again");
+}
+
 Result<FolderContents> read_folder(const std::string& folder) {
   CFCK_TRY(check_unmarked(folder));
   FolderWalk walk(folder);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -37,6 +38,11 @@ class FolderWatch {
   std::string index_;
   std::vector<File> before_;
 };
+
+// Calls `open`, which opens the files that `path` (a file, an index of shards, or a folder) stands
+// for, and calls it again, up to five times in all, where the folder was replaced meanwhile.
+// Errors: those of `open` and of FolderWatch::check(); kIo if the folder was replaced each time.
+Result<void> open_unchanged(const std::string& path, const std::function<Result<void>()>& open);
 
 // Everything in a folder that concerns a conversion.
 struct FolderContents {

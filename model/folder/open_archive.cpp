@@ -14,9 +14,8 @@
 namespace cfck {
 namespace {
 
-Result<std::unique_ptr<TensorArchive>> open_path(const std::string& path,
-                                                 const ArchiveOptions& options) {
-  const model::FolderWatch watch(path);
+Result<std::unique_ptr<TensorArchive>> open_files(const std::string& path,
+                                                  const ArchiveOptions& options) {
   CFCK_TRY_ASSIGN(const model::ModelFiles files, model::model_files(path));
   std::vector<std::unique_ptr<TensorArchive>> parts;
   std::vector<std::vector<bool>> is_of_model;
@@ -29,9 +28,18 @@ Result<std::unique_ptr<TensorArchive>> open_path(const std::string& path,
     parts.push_back(std::move(*part));
     is_of_model.push_back(std::move(of_part));
   }
-  CFCK_TRY(watch.check());
   if (parts.size() == 1 && is_whole) return std::move(parts.front());
   return model::join_archives(std::move(parts), std::move(is_of_model));
+}
+
+Result<std::unique_ptr<TensorArchive>> open_path(const std::string& path,
+                                                 const ArchiveOptions& options) {
+  std::unique_ptr<TensorArchive> archive;
+  CFCK_TRY(model::open_unchanged(path, [&]() -> Result<void> {
+    CFCK_TRY_ASSIGN(archive, open_files(path, options));
+    return {};
+  }));
+  return archive;
 }
 
 }  // namespace

@@ -281,6 +281,41 @@ TEST_F(ReplaceFolder, ReadersNoticeIt) {
   EXPECT_EQ(watch.check().error().code, ErrorCode::kCorrupt);
 }
 
+TEST_F(ReplaceFolder, FoldersThatAreReplacedMeanwhileAreReadAgain) {
+  const std::string index = root_ / "old/model.cfck.index.json";
+  int n_calls = 0;
+  int n_replaced = 0;
+  const auto open = [&]() -> Result<void> {
+    if (n_calls++ < n_replaced) {
+      put(root_ / "new.json", "{}");
+      fs::rename(root_ / "new.json", index);
+      if (n_calls == 1) return not_found("a shard of before");
+    }
+    return {};
+  };
+  for (const std::string& path : {std::string(root_ / "old"), index}) {
+    put(index, "{}");
+    for (n_replaced = 0; n_replaced < 5; ++n_replaced) {
+      n_calls = 0;
+      EXPECT_TRUE(open_unchanged(path, open));
+      EXPECT_EQ(n_calls, n_replaced + 1);
+    }
+    n_calls = 0;
+    const Result<void> given_up = open_unchanged(path, open);
+    ASSERT_FALSE(given_up);
+    EXPECT_EQ(given_up.error().code, ErrorCode::kIo);
+    EXPECT_NE(given_up.error().message.find("replaced repeatedly"), std::string::npos);
+    EXPECT_EQ(n_calls, 5);
+  }
+  n_calls = 0;
+  const auto fail = [&]() -> Result<void> {
+    ++n_calls;
+    return not_found("no shard");
+  };
+  EXPECT_EQ(open_unchanged(root_ / "old", fail).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(n_calls, 1);
+}
+
 TEST_F(ReplaceFolder, AFolderIsNotReplacedByAFile) {
   put(root_ / "old/5.cfck/inside", "x");
   put(root_ / "new/5.cfck", "x");
