@@ -85,6 +85,9 @@ def decode_message(address: int, n_bytes: int, out: int, out_bytes: int) -> None
 def default_entropy() -> str:
     """What writers use unless told otherwise."""
 
+def matches_glob(pattern: str, name: str) -> bool:
+    """Whether the pattern of a rule matches a name."""
+
 def parse_nmse(text: str) -> float:
     """A ratio or decibels, as a ratio."""
 
@@ -242,15 +245,6 @@ class File:
 
     @property
     def file_bytes(self) -> int: ...
-
-    @property
-    def dead_bytes(self) -> int: ...
-
-    @property
-    def generation(self) -> int: ...
-
-    @property
-    def format_version(self) -> str: ...
 
     def check_sizes(self, sizes: Sequence[tuple[int, int]]) -> None:
         """

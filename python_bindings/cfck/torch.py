@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
 
-from ._calibration.automatic import calibrated
+from ._calibration.automatic import calibration_of
 from ._calibration.calibrate import calibrate
 from ._checkpoint.numpy_values import ArrayValues
 from ._checkpoint.torch_values import TorchValues
@@ -73,8 +73,9 @@ def save(
     **options: Unpack[SaveOptions],
 ) -> bytes:
     """Saves tensors to bytes. Arguments as in save_file."""
-    calibrated(model, options)
-    return write_bytes(_FRAMEWORK, tensors, with_versions(metadata, tensors), options)
+    make_calibration = calibration_of(model, options)
+    complete = with_versions(metadata, tensors)
+    return write_bytes(_FRAMEWORK, tensors, complete, options, make_calibration)
 
 
 @takes(SaveFileOptions)
@@ -119,8 +120,11 @@ def save_file(
     way back from there. If only syncing the folder fails, IoError says that the file was saved; a
     Ctrl-C that comes so late is raised when the file is saved. May be called from several threads.
     """
-    calibrated(model, options)
-    return write_file(_FRAMEWORK, tensors, filename, with_versions(metadata, tensors), options)
+    make_calibration = calibration_of(model, options)
+    complete = with_versions(metadata, tensors)
+    return write_file(
+        _FRAMEWORK, tensors, filename, complete, options, make_calibration=make_calibration
+    )
 
 
 @takes(LoadBytesOptions)

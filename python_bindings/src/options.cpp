@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/glob.hpp"
 #include "calibration.hpp"
 #include "errors.hpp"
 
@@ -140,6 +142,8 @@ void bind_options(nb::module_& module) {
   module.def(
       "default_entropy", [] { return std::string(entropy_name(kDefaultEntropy)); },
       "What writers use unless told otherwise.");
+  module.def("matches_glob", &detail::matches_glob, "pattern"_a, "name"_a,
+             "Whether the pattern of a rule matches a name.");
   module.def(
       "parse_nmse", [](const std::string& text) { return checked(parse_nmse(text)); }, "text"_a,
       "A ratio or decibels, as a ratio.");

@@ -203,14 +203,6 @@ void bind_reader(nb::module_& module) {
       .def("attachment", &read_attachment, "name"_a)
       .def_prop_ro("format", &File::format, "cfck, safetensors.")
       .def_prop_ro("file_bytes", &File::file_bytes)
-      .def_prop_ro("dead_bytes",
-                   [](const File& file) { return file.reader() ? file.reader()->dead_bytes() : 0; })
-      .def_prop_ro("generation",
-                   [](const File& file) { return file.reader() ? file.reader()->generation() : 0; })
-      .def_prop_ro("format_version",
-                   [](const File& file) {
-                     return file.reader() ? file.reader()->format_version() : std::string();
-                   })
       .def("check_sizes", &File::check_sizes, "sizes"_a,
            "LimitExceededError if one call may not return so much: (record index, bytes) each.")
       .def("read_many", &File::read_many, "requests"_a, "progress"_a.none(),

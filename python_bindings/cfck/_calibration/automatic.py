@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import fnmatch
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .._options.kinds import NativeCalibration, SaveFileOptions, SaveOptions
+from .. import _native
+from .._io.save import MakeCalibration
+from .._options.kinds import SaveFileOptions, SaveOptions
 from .._options.native import rule_pairs
 from ..errors import InvalidArgumentError
 from .calibrate import calibrate
+from .calibration import Calibration
 from .tensor import MIN_VALUES
 
 if TYPE_CHECKING:
@@ -29,56 +31,46 @@ _OPTIMIZER_NAMES = (
 _TOLERANCE = 0.01
 
 
-def calibrated(model: torch.nn.Module | None, options: SaveOptions | SaveFileOptions) -> None:
-    """Adds to the options of a call a calibration of the model, made without data, where that
-    would be used. It is made when the tensors are at hand.
+def calibration_of(
+    model: torch.nn.Module | None, options: SaveOptions | SaveFileOptions
+) -> MakeCalibration | None:
+    """What makes a calibration of the model, without data, when the tensors are at hand that are to
+    be saved with these options, and turn out to be the model's. None without a model.
+
+    What is returned gives None where noise is all that the model could be calibrated with: that
+    would not be used, since names and sizes of tensors say more. It raises InvalidArgumentError,
+    which names the first tensor that is to be lossy and is not the model's.
 
     Raises:
         InvalidArgumentError: no option says how much may be lost, or a calibration was given.
     """
     if model is None:
-        return
+        return None
     if not any(options.get(name) is not None for name in _USED_BY):
         raise InvalidArgumentError(
             "model is calibrated for quality, bits_per_weight or size; give one of them"
         )
     if options.get("calibration") is not None:
         raise InvalidArgumentError("give either model or calibration")
-    # Not a calibration that a caller could give; what saves replaces it by one.
-    options["calibration"] = _OfModel(model, options)  # type: ignore[arg-type]
 
-
-class _OfModel:
-    """The calibration of a model that is made when the tensors to be saved are at hand, and turn
-    out to be the model's."""
-
-    def __init__(self, model: torch.nn.Module, options: Mapping[str, Any]) -> None:
-        self._model = model
-        self._has_steps = options.get("steps") is not None
-        self._rules = options.get("rules")
-
-    def made_for(self, tensors: Mapping[str, Any]) -> NativeCalibration | None:
-        """None where noise is all that the model could be calibrated with: that would not be used,
-        since names and sizes of tensors say more.
-
-        Raises:
-            InvalidArgumentError: names the first tensor that is to be lossy and is not the model's.
-        """
+    def make(tensors: Mapping[str, Any]) -> Calibration | None:
         from torch import nn
 
-        if isinstance(self._model, nn.Module):
+        if isinstance(model, nn.Module):
             # What rules match has options of its own.
-            patterns = [pattern for pattern, _ in rule_pairs(self._rules)]
-            _check_tensors(self._model, tensors, patterns)
-        if not self._has_steps and not _takes_tokens(self._model):
+            patterns = [pattern for pattern, _ in rule_pairs(options.get("rules"))]
+            _check_tensors(model, tensors, patterns)
+        if options.get("steps") is None and not _takes_tokens(model):
             return None
-        return calibrate(self._model)
+        return calibrate(model)
+
+    return make
 
 
 def _check_tensors(model: torch.nn.Module, tensors: Mapping[str, Any], patterns: list[str]) -> None:
     own: dict[str, Any] = model.state_dict()
     for name, tensor in tensors.items():
-        is_ruled = any(name == p or fnmatch.fnmatchcase(name, p) for p in patterns)
+        is_ruled = any(_native.matches_glob(pattern, name) for pattern in patterns)
         if is_ruled or not _is_lossy(name, tensor):
             continue
         known: Any = own.get(name)
@@ -103,7 +95,7 @@ def _is_lossy(name: str, tensor: Any) -> bool:
         and tensor.dtype in FLOATS
         and tensor.dim() >= 2
         and tensor.numel() >= MIN_VALUES
-        and not any(fnmatch.fnmatchcase(name, pattern) for pattern in _OPTIMIZER_NAMES)
+        and not any(_native.matches_glob(pattern, name) for pattern in _OPTIMIZER_NAMES)
     )
 
 

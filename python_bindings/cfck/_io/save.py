@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .. import _native
@@ -11,13 +11,15 @@ from .._common.checks import check_metadata
 from .._common.paths import native_path
 from .._common.progress import byte_listener
 from .._frameworks.framework import Framework, Prepared, TensorT
-from .._options.kinds import ModelCalibration, SaveFileOptions, SaveOptions
+from .._options.kinds import NativeCalibration, SaveFileOptions, SaveOptions
 from .._options.native import check_threads, native_options
 from .._options.signatures import complete
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
 from .summary import SaveSummary, summarize, warn_of_losses, warn_of_no_tensors
 
 StrPath = str | os.PathLike[str]
+# Makes the calibration for tensors that are saved; None: there is no use for one.
+MakeCalibration = Callable[[Mapping[str, Any]], NativeCalibration | None]
 
 
 def write_file(
@@ -27,11 +29,14 @@ def write_file(
     metadata: Mapping[str, str] | None,
     options: SaveFileOptions,
     exempt: Mapping[str, str] | None = None,
+    make_calibration: MakeCalibration | None = None,
 ) -> SaveSummary:
-    """Arguments as of write_prepared."""
+    """Arguments as of write_prepared. ``make_calibration``: is called when the tensors have been
+    looked at, for the option ``calibration``."""
     prepared = framework.prepare(tensors)
-    chosen: SaveFileOptions = {**options, **_calibration_for(tensors, options)}
-    return write_prepared(prepared, filename, metadata, {}, chosen, exempt)
+    if make_calibration is not None:
+        options = {**options, "calibration": make_calibration(tensors)}
+    return write_prepared(prepared, filename, metadata, {}, options, exempt)
 
 
 def write_prepared(
@@ -104,8 +109,12 @@ def write_bytes(
     tensors: Mapping[str, TensorT],
     metadata: Mapping[str, str] | None,
     options: SaveOptions,
+    make_calibration: MakeCalibration | None = None,
 ) -> bytes:
-    return write_and_tell(framework, tensors, metadata, options)[0]
+    prepared = framework.prepare(tensors)
+    if make_calibration is not None:
+        options = {**options, "calibration": make_calibration(tensors)}
+    return write_prepared_bytes(prepared, metadata, options)[0]
 
 
 def write_and_tell(
@@ -115,19 +124,7 @@ def write_and_tell(
     options: SaveOptions,
 ) -> tuple[bytes, SaveSummary]:
     """A file in memory, and what save_file would return."""
-    prepared = framework.prepare(tensors)
-    chosen: SaveOptions = {**options, **_calibration_for(tensors, options)}
-    return write_prepared_bytes(prepared, metadata, chosen)
-
-
-def _calibration_for(
-    tensors: Mapping[str, TensorT], options: SaveOptions | SaveFileOptions
-) -> SaveOptions:
-    """The option ``calibration``, where it is one that has waited for the tensors."""
-    calibration = options.get("calibration")
-    if not isinstance(calibration, ModelCalibration):
-        return {}
-    return {"calibration": calibration.made_for(tensors)}
+    return write_prepared_bytes(framework.prepare(tensors), metadata, options)
 
 
 def write_prepared_bytes(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import fnmatch
 import os
 import re
 import warnings
@@ -115,7 +114,7 @@ def warn_of_no_tensors(filename: str | os.PathLike[str], summary: SaveSummary) -
 
 
 def _why_unmatched(pattern: str, names: Sequence[str], search: bool) -> str:
-    matched = [name for name in names if name == pattern or fnmatch.fnmatchcase(name, pattern)]
+    matched = [name for name in names if _native.matches_glob(pattern, name)]
     if matched:
         return f"earlier rules match all of its tensors, {_listed(matched)}"
     near = nearest_names(pattern, names) if search else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
+from typing import Literal, Protocol, TypedDict, runtime_checkable
 
 from .. import _native
 from .._common.progress import Progress
@@ -17,14 +17,6 @@ class NativeCalibration(Protocol):
 
     def _for_library(self) -> _native.Calibration:
         """The calibration for the library."""
-
-
-@runtime_checkable
-class ModelCalibration(Protocol):
-    """A calibration that is made when it is known which tensors it is for."""
-
-    def made_for(self, tensors: Mapping[str, Any]) -> NativeCalibration | None:
-        """The calibration; None: it would not be used."""
 
 
 class TensorOptions(TypedDict, total=False):

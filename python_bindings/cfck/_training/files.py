@@ -99,7 +99,7 @@ def stored_bits(data: bytes) -> dict[str, int]:
 
 
 def _different(tensors: Mapping[str, torch.Tensor], data: bytes) -> list[str]:
-    """The promise that the file has the values which the last evaluation saw is not kept for."""
+    """The names of the tensors whose values the file does not have bit for bit."""
     return [
         name
         for name, values in decode(data).items()
