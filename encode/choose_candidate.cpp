@@ -20,10 +20,16 @@ class BestOfChunk {
       keep_if_smaller(candidate, values_.size());
       return values_.size();
     }
-    std::swap(memory_.encoded, memory_.other);
+    // Raw values need no memory: then one buffer, which stays in the cache, is enough.
+    const bool keeps_other = has_choice_ && choice_.candidate.codec != CodecId::kRaw;
+    if (keeps_other) {
+      std::swap(memory_.encoded, memory_.other);
+    }
     CFCK_TRY_ASSIGN(const ChunkTrial trial, encode_chunk(plan_, candidate, 0, values_, memory_));
     if (!keep_if_smaller(candidate, trial.payload_bytes)) {
-      std::swap(memory_.encoded, memory_.other);
+      if (keeps_other) {
+        std::swap(memory_.encoded, memory_.other);
+      }
     } else if (candidate.lossy != nullptr) {
       choice_.errors = {};
       choice_.errors.add(trial.errors);
