@@ -9,6 +9,10 @@ namespace {
 inline constexpr std::size_t kShareWithoutLossless = 2;
 inline constexpr std::size_t kSmallChunkBytes = 16384;
 
+struct FallbackMemory {
+  EncodedChunk chunk;
+};
+
 }  // namespace
 
 bool may_be_smaller_lossless(ByteView values, const EncodedChunk& encoded) {
@@ -18,7 +22,7 @@ bool may_be_smaller_lossless(ByteView values, const EncodedChunk& encoded) {
 
 Result<bool> replace_by_lossless(const ChunkInfo& info, ByteView values, Scratch& scratch,
                                  MutableBytes decoded, EncodedChunk& encoded) {
-  EncodedChunk lossless;
+  EncodedChunk& lossless = scratch.part<FallbackMemory>().chunk;
   CFCK_TRY(encode_lossless(info, values, scratch, lossless));
   if (lossless.payload.size() > encoded.payload.size()) {
     return false;

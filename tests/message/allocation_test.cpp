@@ -85,5 +85,27 @@ TEST(MessageAllocations, DecodingWithBounds) {
   }
 }
 
+// The plan of codec direct allocates, however many chunks there are.
+TEST(MessageAllocations, EncodingWithBoundsAllocatesForThePlanAlone) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const Pattern pattern : {Pattern::kGaussian, Pattern::kSparse}) {
+      const Tensor tensor(dtype, {80, 1000}, pattern);
+      std::vector<std::uint64_t> found;
+      for (const std::uint32_t chunk_elems : {2000u, 8000u}) {
+        MessageOptions options;
+        options.max_abs_error = 1e-2;
+        options.chunk_elems = chunk_elems;
+        MessageWorkspace workspace;
+        Bytes message(max_message_bytes(options, dtype, tensor.shape).value());
+        const TensorView view = tensor.view();
+        found.push_back(allocations_once_warm(
+            [&] { encode_message(view, options, message, workspace).value(); }));
+      }
+      EXPECT_EQ(found[0], found[1]) << codec::describe(dtype, pattern, 80000);
+      EXPECT_LT(found[0], 100U);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cfck::test

@@ -12,6 +12,7 @@
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans/rans_writer.hpp"
 #include "codec/entropy/zstd/byte_frame.hpp"
+#include "codec/entropy/zstd/zstd_frame.hpp"
 #include "codec/symboliser/bin_stream.hpp"
 
 namespace cfck::codec {
@@ -22,6 +23,19 @@ bool is_zero(const std::byte* value, std::size_t value_bytes) {
   std::memcpy(&word, value, value_bytes);
   return (word & ~(std::uint64_t{1} << (8 * value_bytes - 1))) == 0;
 }
+
+// Sections of a chunk while they are made; kept for the next one.
+struct SectionMemory {
+  std::vector<SymbolStream> streams;
+  std::vector<std::byte> mask;
+  std::vector<std::byte> mask_bits;
+  std::vector<std::byte> bin_escapes;
+  std::vector<std::byte> escape_flags;
+  std::vector<std::byte> escape_indices;
+  std::vector<std::byte> exact;
+  std::vector<std::int32_t> kept;  // indices before a mask hides some
+  EncodedChunk masked;
+};
 
 class ChunkEncoder {
  public:
@@ -38,6 +52,7 @@ class ChunkEncoder {
         value_bytes_(bits_per_element(info.dtype) / 8),
         buffers_(scratch.part<ChunkBuffers>()),
         scratch_(scratch),
+        memory_(scratch.part<SectionMemory>()),
         indices_(scratch.part<DirectScratch>().indices.reserve(n_values_ + kGroupSize), n_values_) {
   }
 
@@ -55,14 +70,14 @@ class ChunkEncoder {
     if (!may_have_mask(totals)) {
       return encode_indices(out.encoded);
     }
-    const std::vector<std::int32_t> kept(indices_.begin(), indices_.end());
+    std::vector<std::int32_t>& kept = memory_.kept;
+    kept.assign(indices_.begin(), indices_.end());
     CFCK_TRY(encode_indices(out.encoded));
     std::copy(kept.begin(), kept.end(), indices_.begin());
-    EncodedChunk masked;
     CFCK_TRY(hide_zeros());
-    CFCK_TRY(encode_indices(masked));
-    if (masked.payload.size() < out.encoded.payload.size()) {
-      std::swap(masked, out.encoded);
+    CFCK_TRY(encode_indices(memory_.masked));
+    if (memory_.masked.payload.size() < out.encoded.payload.size()) {
+      std::swap(memory_.masked, out.encoded);
     }
     return {};
   }
@@ -111,7 +126,8 @@ class ChunkEncoder {
 
   Result<void> hide_zeros() {
     std::uint32_t n_masked = 0;
-    std::vector<std::byte> mask((n_values_ + 7) / 8);
+    std::vector<std::byte>& mask = memory_.mask_bits;
+    mask.assign((n_values_ + 7) / 8, std::byte{0});
     for (std::size_t i = 0; i < n_values_; ++i) {
       if (may_hide(i)) {
         indices_[i] = kMasked;
@@ -305,7 +321,7 @@ class ChunkEncoder {
     }
     out.body_bytes = static_cast<std::uint32_t>(payload.size());
     if (!is_rans_) {
-      find_entropy_encoder(info_.entropy)->encode(streams_, payload);
+      write_literals_frame(streams_, scratch_, payload);
     }
   }
 
@@ -319,17 +335,18 @@ class ChunkEncoder {
   const std::size_t value_bytes_;
   ChunkBuffers& buffers_;
   Scratch& scratch_;
+  SectionMemory& memory_;
   const std::span<std::int32_t> indices_;
   std::int32_t* ordered_ = nullptr;
   std::size_t n_groups_ = 0;
   GroupCode* groups_ = nullptr;
   DirectHeader header_;
-  std::vector<SymbolStream> streams_;
-  std::vector<std::byte> mask_;
-  std::vector<std::byte> bin_escapes_;
-  std::vector<std::byte> escape_flags_;
-  std::vector<std::byte> escape_indices_;
-  std::vector<std::byte> exact_;
+  std::vector<SymbolStream>& streams_ = memory_.streams;
+  std::vector<std::byte>& mask_ = memory_.mask;
+  std::vector<std::byte>& bin_escapes_ = memory_.bin_escapes;
+  std::vector<std::byte>& escape_flags_ = memory_.escape_flags;
+  std::vector<std::byte>& escape_indices_ = memory_.escape_indices;
+  std::vector<std::byte>& exact_ = memory_.exact;
   ByteView raw_;
 };
 

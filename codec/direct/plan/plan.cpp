@@ -1,6 +1,7 @@
 #include "codec/direct/plan/plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -34,14 +35,15 @@ bool repeats_values(ByteView values, std::size_t value_bytes) {
   constexpr std::size_t kMaxValues = 256;
   const std::size_t n_values = values.size() / value_bytes;
   const std::size_t n = std::min(kMaxValues, n_values);
-  std::vector<std::uint64_t> sample;
+  std::array<std::uint64_t, kMaxValues> sample;
   for (std::size_t i = 0; i < n; ++i) {
     std::uint64_t value = 0;
     std::memcpy(&value, values.data() + i * n_values / n * value_bytes, value_bytes);
-    sample.push_back(value);
+    sample[i] = value;
   }
-  std::sort(sample.begin(), sample.end());
-  const auto n_distinct = std::unique(sample.begin(), sample.end()) - sample.begin();
+  const auto end = sample.begin() + static_cast<std::ptrdiff_t>(n);
+  std::sort(sample.begin(), end);
+  const auto n_distinct = std::unique(sample.begin(), end) - sample.begin();
   return 4 * static_cast<std::size_t>(n_distinct) <= n;
 }
 
@@ -63,6 +65,13 @@ std::uint64_t gain_of_field(const DirectGeometry& geometry, const ScaleField& fi
   return (variance_256(field.columns) + (has_row_groups ? 0 : variance_256(field.rows))) * 3 / 100;
 }
 
+// What trials of the sample leave, kept for the next ones.
+struct TrialMemory {
+  DirectChunk chunk;
+  std::vector<std::byte> decoded;
+  EncodedChunk lossless;
+};
+
 class Planner {
  public:
   Planner(const DirectRecord& record, const DirectGeometry& geometry, const DirectBounds& bounds,
@@ -72,6 +81,7 @@ class Planner {
         bounds_(bounds),
         read_(read),
         scratch_(scratch),
+        memory_(scratch.part<TrialMemory>()),
         value_bytes_(bits_per_element(record.dtype) / 8),
         n_values_(geometry.n_values()),
         n_chunks_(ceil_div(n_values_, record.chunk_elems)) {}
@@ -295,7 +305,7 @@ class Planner {
       return {};
     }
     CFCK_TRY(weigh(chosen));
-    EncodedChunk lossless;
+    EncodedChunk& lossless = memory_.lossless;
     CFCK_TRY(encode_lossless(lossless_info(sample_info()), sample_.values, scratch_, lossless));
     const std::uint64_t entries =
         kErrorEntryBytes + (best_.place == ParameterPlace::kPreamble ? kPreambleEntryBytes : 0);
@@ -309,8 +319,9 @@ class Planner {
       return {};
     }
     const bool is_record = sample_.is_whole && best_.place == ParameterPlace::kInline;
-    DirectChunk chunk;
-    std::vector<std::byte> decoded(sample_.values.size());
+    DirectChunk& chunk = memory_.chunk;
+    std::vector<std::byte>& decoded = memory_.decoded;
+    decoded.resize(sample_.values.size());
     CFCK_TRY(encode_direct(sample_info(), candidate.parameters,
                            is_record ? ParameterPlace::kInline : ParameterPlace::kPreamble,
                            sample_.bounds(bounds_), sample_.values, scratch_, decoded, chunk));
@@ -373,6 +384,7 @@ class Planner {
   const DirectBounds& bounds_;
   const ReadValues& read_;
   Scratch& scratch_;
+  TrialMemory& memory_;
   const std::size_t value_bytes_;
   const std::uint64_t n_values_;
   const std::uint64_t n_chunks_;
