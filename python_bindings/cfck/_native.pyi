@@ -50,15 +50,13 @@ class TemporaryFolder:
 def find_model(folder: bytes) -> bytes:
     """
     The path of the file or the index of shards that stands for the model of a folder.
+    CorruptError while cfck replaces its files.
     """
 
 def read_weight_map(path: bytes, max_bytes: int | None) -> list[tuple[str, str]]:
     """
-    The tensors of an index of shards, in its order, each with its file; names are checked to stay in the folder.
+    The tensors of an index of shards, in its order, each with its file; names are checked to stay in the folder. CorruptError while cfck replaces its files.
     """
-
-def check_unmarked(folder: bytes) -> None:
-    """CorruptError while cfck replaces the files of the folder."""
 
 class FolderWatch:
     """Notices that a folder, or an index in it, is replaced."""
@@ -66,6 +64,11 @@ class FolderWatch:
     def __init__(self, folder: bytes, index: bytes) -> None: ...
 
     def changed(self) -> bool: ...
+
+    def check(self) -> None:
+        """
+        CorruptError while cfck replaces the files of the folder, IoError once that is done.
+        """
 
 def max_message_bytes(dtype: str, shape: Sequence[int], options: EncodeOptions) -> int:
     """The most bytes that a message of the tensor has."""

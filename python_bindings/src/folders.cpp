@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,20 +32,24 @@ std::string path_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size(
 
 nb::bytes find_model(const nb::bytes& folder) {
   const std::string path = path_of(folder);
-  const std::string found =
-      take(without_gil([&] { return run_guarded([&] { return model::find_model(path); }); }));
+  const std::string found = take(without_gil([&] {
+    return run_guarded([&]() -> Result<std::string> {
+      CFCK_TRY(model::check_unmarked(path));
+      return model::find_model(path);
+    });
+  }));
   return nb::bytes(found.data(), found.size());
 }
 
 model::WeightMap read_weight_map(const nb::bytes& index, std::optional<std::uint64_t> max_bytes) {
   const std::string path = path_of(index);
-  return take(without_gil(
-      [&] { return run_guarded([&] { return model::read_weight_map(path, max_bytes); }); }));
-}
-
-void check_unmarked(const nb::bytes& folder) {
-  const std::string path = path_of(folder);
-  take(without_gil([&] { return run_guarded([&] { return model::check_unmarked(path); }); }));
+  return take(without_gil([&] {
+    return run_guarded([&]() -> Result<model::WeightMap> {
+      const std::string folder = std::filesystem::path(path).parent_path().string();
+      CFCK_TRY(model::check_unmarked(folder.empty() ? "." : folder));
+      return model::read_weight_map(path, max_bytes);
+    });
+  }));
 }
 
 using Names = std::vector<nb::bytes>;
@@ -100,12 +105,11 @@ void bind_temporary_folder(nb::module_& module) {
 void bind_folders(nb::module_& module) {
   bind_temporary_folder(module);
   module.def("find_model", &find_model, "folder"_a,
-             "The path of the file or the index of shards that stands for the model of a folder.");
+             "The path of the file or the index of shards that stands for the model of a folder.\n"
+             "CorruptError while cfck replaces its files.");
   module.def("read_weight_map", &read_weight_map, "path"_a, "max_bytes"_a.none(),
              "The tensors of an index of shards, in its order, each with its file; names are "
-             "checked to stay in the folder.");
-  module.def("check_unmarked", &check_unmarked, "folder"_a,
-             "CorruptError while cfck replaces the files of the folder.");
+             "checked to stay in the folder. CorruptError while cfck replaces its files.");
   nb::class_<model::FolderWatch>(module, "FolderWatch",
                                  "Notices that a folder, or an index in it, is replaced.")
       .def(
@@ -114,7 +118,13 @@ void bind_folders(nb::module_& module) {
             new (watch) model::FolderWatch(path_of(folder), path_of(index));
           },
           "folder"_a, "index"_a)
-      .def("changed", &model::FolderWatch::changed, nb::call_guard<GilRelease>());
+      .def("changed", &model::FolderWatch::changed, nb::call_guard<GilRelease>())
+      .def(
+          "check",
+          [](const model::FolderWatch& watch) {
+            take(without_gil([&] { return run_guarded([&] { return watch.check(); }); }));
+          },
+          "CorruptError while cfck replaces the files of the folder, IoError once that is done.");
 }
 
 }  // namespace cfck::python

@@ -12,7 +12,7 @@ from .._frameworks.framework import Framework, TensorT, row_major
 from .._options.kinds import OpenOptions, ReadOptions
 from .._options.signatures import complete
 from ..errors import CfckError, CorruptError, IoError, LimitExceededError, NotFoundError
-from .folders import check_unmarked, find_in_folder, read_index, watch
+from .folders import find_in_folder, read_index, watch
 from .loading import Loading, Wanted, bytes_to_decode, shift
 from .on_device import DeviceMemory
 from .parts import Make, Part, Reading, allocate, memory_of
@@ -55,7 +55,6 @@ class Archive:
         reading = Reading.of(complete(OpenOptions, options))
         path = os.fsdecode(filename)
         if os.path.isdir(path):
-            check_unmarked(path)
             path = find_in_folder(path)
         if not path.endswith(".json"):
             return cls([Part.open_path(path, reading)], reading.limits, reading.decode)
@@ -63,13 +62,11 @@ class Archive:
             folder = watch(path)
             try:
                 archive = cls._open_shards(path, reading)
-                check_unmarked(os.path.dirname(path))
+                folder.check()
+                return archive
             except CfckError:
                 if not folder.changed():
                     raise
-                continue
-            if not folder.changed():
-                return archive
         raise IoError(f"{path} was replaced repeatedly while it was read; try again")
 
     @classmethod
@@ -83,7 +80,6 @@ class Archive:
     @classmethod
     def _open_shards(cls, index_path: str, reading: Reading) -> Archive:
         folder = os.path.dirname(index_path)
-        check_unmarked(folder)
         weight_map = read_index(index_path, reading.limits.get("max_index_bytes"))
         parts = {
             shard: Part.open_path(os.path.join(folder, shard), reading)

@@ -15,17 +15,13 @@ def find_in_folder(folder: str) -> str:
     Raises:
         MissingFileError: there is none.
         InvalidArgumentError: there are several, and none comes first.
+        CorruptError: the folder may have files of two checkpoints.
     """
     try:
         return os.fsdecode(_native.find_model(native_path(folder)))
     except NotFoundError as error:
         message = f"No such file or directory: {error}"
         raise MissingFileError(message, filename=folder) from None
-
-
-def check_unmarked(folder: str) -> None:
-    """Raises CorruptError for a folder that may have files of two checkpoints."""
-    _native.check_unmarked(native_path(folder or "."))
 
 
 def watch(index_path: str) -> _native.FolderWatch:
@@ -35,7 +31,12 @@ def watch(index_path: str) -> _native.FolderWatch:
 
 
 def read_index(path: str, max_bytes: int | None) -> dict[str, str]:
-    """The map from tensor to shard, with names checked to stay in the folder."""
+    """The map from tensor to shard, with names checked to stay in the folder.
+
+    Raises:
+        CorruptError: the folder may have files of two checkpoints, or the index is no such map.
+        MissingFileError: there is no such file.
+    """
     try:
         return dict(_native.read_weight_map(native_path(path), max_bytes))
     except NotFoundError:
