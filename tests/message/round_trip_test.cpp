@@ -143,6 +143,21 @@ TEST(Message, LongTensorsHaveChunksByThemselves) {
   EXPECT_TRUE(decode(message) == tensor.bytes);
 }
 
+TEST(Message, NoChunkIsLongerThanDecodersTake) {
+  const Tensor tensor(DType::kF32, {(1u << 24) + 8}, Pattern::kZeros);
+  MessageOptions options;
+  options.chunk_elems = UINT32_MAX;
+  const Bytes message = encode(tensor, options);
+  EXPECT_TRUE(message_info(message).value().has_chunks);
+  EXPECT_LT(message.size(), 100U);
+  EXPECT_TRUE(decode(message) == tensor.bytes);
+  options.codec = CodecChoice::kRaw;
+  const Bytes raw = encode(tensor, options);
+  EXPECT_FALSE(message_info(raw).value().has_chunks);
+  EXPECT_EQ(raw.size(), tensor.bytes.size() + 24);
+  EXPECT_TRUE(decode(raw) == tensor.bytes);
+}
+
 class MessageBounds : public testing::TestWithParam<DType> {};
 
 TEST_P(MessageBounds, AreKept) {
