@@ -96,6 +96,12 @@ Result<void> check_block(const std::vector<std::uint8_t>& block) {
   return {};
 }
 
+// True for codecs of the library without a step. Others say themselves what they do not take.
+bool takes_no_target(CodecChoice codec) {
+  return codec == CodecChoice::kRaw || codec == CodecChoice::kLossless ||
+         codec == CodecChoice::kDirect;
+}
+
 Result<void> check_quality(const TensorOptions& options, const std::optional<Target>& target) {
   if (!options.quality) {
     return {};
@@ -148,7 +154,7 @@ Result<std::optional<Target>> only_target(const TensorOptions& options,
   CFCK_TRY(check_block(options.block));
   if (target) {
     CFCK_TRY(check_value(*target));
-    if (options.codec != CodecChoice::kAuto && options.codec != CodecChoice::kSpectral) {
+    if (takes_no_target(options.codec)) {
       return refuse(
           "nmse, psnr, bits_per_weight and size need codec spectral; leave out the codec");
     }

@@ -1,23 +1,88 @@
-// The interface of lossy codecs: a plan for the whole tensor first, then its chunks, in any order
-// and on any thread.
+// The interface of lossy codecs: what the options ask of one for a tensor, a plan for the whole
+// tensor, then its chunks, in any order and on any thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "codec/codec.hpp"
 #include "codec/error_totals.hpp"
+#include "codec/frame_costs.hpp"
+
+namespace cfck {
+struct CalibratedSteps;  // cfck/calibration.hpp
+}
 
 namespace cfck::codec {
 
-// The request of a caller to one codec beyond the fields of LossyRecord. Each codec that takes
-// requests derives its own type; a codec ignores the requests of others.
+class SecondMoments;
+class CodecRequest;
+using SharedRequest = std::shared_ptr<const CodecRequest>;
+
+// What decides the step of a tensor that rate control has to find.
+struct OpenStep {
+  // Without a target: the step, unless it follows from a maximum error. With one: the first to be
+  // tried. 0: unknown.
+  double known = 0;
+  // Without a target or a known step: the steps to be tried, as multiples of the maximum error, as
+  // long as they take fewer bytes.
+  std::span<const double> of_bound = {};
+  // This tensor's step relative to that of the target, or, if sigma is not 0, to that times the
+  // root mean square of its values, with which sigma must agree approximately.
+  double scale = 1;
+  double sigma = 0;
+  // Steps relative to those of the other tensors follow from names, shapes and values.
+  bool follows_roles = false;
+};
+
+// What a caller asks of one codec for a tensor beyond the fields of LossyRecord. Each codec derives
+// a type of its own, opaque to all others. Immutable once it is shared.
 class CodecRequest {
  public:
   virtual ~CodecRequest() = default;
   bool operator==(const CodecRequest&) const = default;
+
+  // Returns true if `other` asks the same of the same codec.
+  virtual bool equals(const CodecRequest& other) const = 0;
+  // Says how the step is to be found; nullopt where there is none to find: plan() takes the
+  // request as it is.
+  virtual std::optional<OpenStep> open_step() const { return std::nullopt; }
+  // Returns this request with a step, which applies whatever the bound and the values. Requires:
+  // the codec has steps.
+  virtual SharedRequest with_step(double /*step*/) const { return nullptr; }
+  // Returns the number of values of a chunk for a tensor whose chunks would have `chunk_elems`
+  // without the request: codecs may keep rows together. Requires: the tensor has more values.
+  virtual std::uint64_t align_chunks(DType /*dtype*/, const Shape& /*shape*/,
+                                     std::uint64_t chunk_elems) const {
+    return chunk_elems;
+  }
+};
+
+// The options of a caller, for any tensor, as a codec is asked for its request.
+struct LossyOptions {
+  TensorOptions tensor;
+  std::optional<ErrorBound> bound;  // error_bound(tensor)
+  std::optional<Target> target;     // error_target() of the caller's options
+  bool is_of_file = false;          // for all tensors of a file, rather than of a rule or for one
+  bool is_named = false;            // the options name the codec that is asked
+  const Calibration* calibration = nullptr;  // may be nullptr
+  EncodeLevel level = EncodeLevel::kDefault;
+
+  // True if the options name no codec.
+  bool is_open() const { return tensor.codec == CodecChoice::kAuto; }
+};
+
+// What a calibration knows of one tensor. The functions read what `steps` names, as those of
+// Calibration do: codecs use nothing of that but what its header has.
+struct CalibratedTensor {
+  const Calibration* calibration = nullptr;
+  const CalibratedSteps* steps = nullptr;
+  std::function<Result<std::shared_ptr<const SecondMoments>>()> second_moments;
+  std::function<Result<std::shared_ptr<const std::vector<float>>>()> corrected_values;
 };
 
 // The tensor to plan. It has values.
@@ -28,12 +93,10 @@ struct LossyRecord {
   ErrorBound bound;
   bool is_forced = false;        // rather than lossless, whatever it takes
   bool keeps_near_zero = false;  // lossless where the root mean square is below the bound
-  // Codec direct: the step, whatever the bound and the values, so that decoded values are coded as
-  // they are when they are encoded again. 0: the codec chooses. Not with a bound for each row.
-  double fixed_step = 0;
   EntropyId entropy = EntropyId::kZstd;
   EncodeLevel level = EncodeLevel::kDefault;
-  std::shared_ptr<const CodecRequest> request = nullptr;  // of the codec's own type
+  FrameCosts costs = {};            // of the file, so that lossless is compared fairly
+  SharedRequest request = nullptr;  // of the codec's own type
 };
 
 // Returns the bytes of `n_elems` values from `first_elem` on, in place or in `workspace`. May be
@@ -73,6 +136,23 @@ class LossyEncoder {
  public:
   virtual ~LossyEncoder() = default;
   virtual bool supports(DType dtype) const = 0;
+
+  // Returns what these options ask of this codec, for any tensor; nullptr where they ask nothing of
+  // it. The codecs are asked in the order of the registry, and the first that answers is taken.
+  // Errors: kInvalidArgument for options of this codec that do not fit the others.
+  virtual Result<SharedRequest> request_of(const LossyOptions& asked) const = 0;
+  // Makes what request_of() returned the request for one tensor. `known` is nullptr where there is
+  // no calibration. Errors: kInvalidArgument, those of reading the calibration.
+  virtual Result<SharedRequest> request_for(SharedRequest any, const Shape& /*shape*/,
+                                            const CalibratedTensor* /*known*/) const {
+    return any;
+  }
+  // Returns the request for a tensor with steps that training has learned; nullptr where this is
+  // not the codec that they are for.
+  virtual SharedRequest request_with(const LearnedSteps& /*steps*/, const Shape& /*shape*/) const {
+    return nullptr;
+  }
+
   // Requires: supports(record.dtype). Errors: those of `read`, kInvalidArgument for
   // a bound that cannot be kept, kUnsupported for one for each of too many rows,
   // kOutOfMemory.
@@ -82,5 +162,7 @@ class LossyEncoder {
 
 // Returns nullptr for lossless codecs.
 const LossyEncoder* find_lossy_encoder(CodecId id) noexcept;
+// Returns the ids of all codecs, in the order of the registry.
+std::span<const CodecId> codec_ids() noexcept;
 
 }  // namespace cfck::codec

@@ -42,7 +42,7 @@ struct LossyTrial {
 };
 
 ShortList<LossyTrial, 4> lossy_trials(const EncodePlan& plan) {
-  if (plan.request != nullptr) {
+  if (plan.has_step) {
     return {{plan.entropy, plan.level}};
   }
   ShortList<LossyTrial, 4> trials;
@@ -94,12 +94,12 @@ bool has_entropy(const CandidateList& candidates, EntropyId entropy) {
 // Makes candidates with every stage and level to try. Where a codec reports that it would not be
 // smaller than lossless, a lossless candidate takes its place: lossless with one stage may be
 // shorter than lossy with another.
-Result<Candidates> lossy_candidates(const EncodePlan& plan, WorkerMemory& memory,
-                                    const CheckCancelled& check_cancelled) {
+Result<Candidates> lossy_candidates(const EncodePlan& plan, const FrameCosts& costs,
+                                    WorkerMemory& memory, const CheckCancelled& check_cancelled) {
   Candidates found;
   for (const LossyTrial& trial : lossy_trials(plan)) {
     CFCK_TRY_ASSIGN(LossyCandidate planned,
-                    plan_lossy(plan, trial.entropy, trial.level, memory, check_cancelled));
+                    plan_lossy(plan, costs, trial.entropy, trial.level, memory, check_cancelled));
     if (planned.candidate) {
       found.list.push_back(*std::move(planned.candidate));
       continue;
@@ -126,11 +126,11 @@ bool may_prefer_zstd(const EncodePlan& plan, std::uint64_t payload_bytes, std::u
          payload_bytes < n_elems / 4;
 }
 
-Result<Candidates> candidates_for(const EncodePlan& plan, WorkerMemory& memory,
-                                  const CheckCancelled& check_cancelled) {
+Result<Candidates> candidates_for(const EncodePlan& plan, const FrameCosts& costs,
+                                  WorkerMemory& memory, const CheckCancelled& check_cancelled) {
   Candidates found;
   if (plan.choice.is_lossy()) {
-    CFCK_TRY_ASSIGN(found, lossy_candidates(plan, memory, check_cancelled));
+    CFCK_TRY_ASSIGN(found, lossy_candidates(plan, costs, memory, check_cancelled));
   } else if (plan.choice.codec == CodecChoice::kRaw) {
     found.list.push_back({});
     return found;
@@ -146,18 +146,19 @@ Result<Candidates> candidates_for(const EncodePlan& plan, WorkerMemory& memory,
   return found;
 }
 
-Result<LossyCandidate> plan_lossy(const EncodePlan& plan, EntropyId entropy, EncodeLevel level,
-                                  WorkerMemory& memory, const CheckCancelled& check_cancelled) {
+Result<LossyCandidate> plan_lossy(const EncodePlan& plan, const FrameCosts& costs,
+                                  EntropyId entropy, EncodeLevel level, WorkerMemory& memory,
+                                  const CheckCancelled& check_cancelled) {
   codec::LossyRecord record;
   record.dtype = plan.dtype;
   record.shape = plan.shape;
   record.chunk_elems = plan.geometry.chunk_elems;
   record.bound = plan.choice.bound.value_or(ErrorBound{BoundKind::kNone, false, 0});
-  // Rate control has already compared lossless with codec spectral.
-  record.is_forced = plan.choice.codec == CodecChoice::kDirect || plan.request != nullptr;
-  record.request = plan.request;
+  // Rate control has already compared with lossless.
+  record.is_forced = plan.choice.codec != CodecChoice::kAuto || plan.has_step;
+  record.request = plan.choice.request;
   record.keeps_near_zero = plan.choice.keeps_near_zero;
-  record.fixed_step = plan.fixed_step;
+  record.costs = costs;
   record.entropy = entropy;
   record.level = level;
   const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;
@@ -170,7 +171,7 @@ Result<LossyCandidate> plan_lossy(const EncodePlan& plan, EntropyId entropy, Enc
                     n_elems * value_bytes, workspace);
   };
   const codec::ReadValues read_in_place = std::cref(read);  // needs no memory
-  const CodecId codec = plan.choice.spectral ? CodecId::kSpectral : CodecId::kDirect;
+  const CodecId codec = plan.choice.lossy_codec;
   CFCK_TRY_ASSIGN(
       codec::LossyDecision decision,
       naming(codec::find_lossy_encoder(codec)->plan(record, read_in_place, memory.scratch), plan));

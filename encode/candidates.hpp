@@ -39,16 +39,17 @@ using CheckCancelled = std::function<Result<void>()>;
 
 // The candidates to compare, without raw unless it is the only one. They are made on the
 // calling thread. Errors: those of source and codecs; they name the tensor.
-Result<Candidates> candidates_for(const EncodePlan& plan, WorkerMemory& memory,
-                                  const CheckCancelled& check_cancelled = {});
+Result<Candidates> candidates_for(const EncodePlan& plan, const FrameCosts& costs,
+                                  WorkerMemory& memory, const CheckCancelled& check_cancelled = {});
 
 // A candidate of the lossy codec that was chosen for the tensor, or why there is none.
 struct LossyCandidate {
   std::optional<Candidate> candidate;
   LosslessReason reason = LosslessReason::kNotSmaller;
 };
-Result<LossyCandidate> plan_lossy(const EncodePlan& plan, EntropyId entropy, EncodeLevel level,
-                                  WorkerMemory& memory, const CheckCancelled& check_cancelled = {});
+Result<LossyCandidate> plan_lossy(const EncodePlan& plan, const FrameCosts& costs,
+                                  EntropyId entropy, EncodeLevel level, WorkerMemory& memory,
+                                  const CheckCancelled& check_cancelled = {});
 
 // True if raw competes with lossless candidates.
 inline bool may_be_raw(const EncodePlan& plan) noexcept {

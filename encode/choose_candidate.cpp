@@ -123,7 +123,7 @@ void LosslessOrRaw::decide(std::uint64_t lossless_bytes) noexcept {
 
 Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts& costs,
                                        ByteView values, WorkerMemory& memory, WantsDigest digest) {
-  CFCK_TRY_ASSIGN(const Candidates candidates, candidates_for(plan, memory));
+  CFCK_TRY_ASSIGN(const Candidates candidates, candidates_for(plan, costs, memory));
   BestOfChunk best(plan, costs, values, memory, digest);
   const bool has_lossless = candidates.list.front().lossy == nullptr;
   if (has_lossless && may_be_raw(plan)) {

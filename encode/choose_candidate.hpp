@@ -9,7 +9,6 @@
 
 #include "base/hashing/hashing.hpp"
 #include "encode/candidates.hpp"
-#include "encode/frame_costs.hpp"
 #include "encode/trial.hpp"
 
 namespace cfck::encode {

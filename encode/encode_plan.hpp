@@ -17,6 +17,7 @@
 namespace cfck::encode {
 
 using codec::ChunkGeometry;
+using codec::FrameCosts;
 
 // A tensor to encode. The source must outlive everything that uses the plan.
 struct EncodePlan {
@@ -29,10 +30,10 @@ struct EncodePlan {
   std::uint64_t offset_bytes = 0;       // of the tensor in the source
   EntropyId entropy = kDefaultEntropy;  // the caller's choice
   EncodeLevel level = EncodeLevel::kDefault;
-  double fixed_step = 0;  // as in LossyRecord
-  // Set for a choice of codec spectral as soon as its step is known; opaque to all but that codec.
-  std::shared_ptr<const codec::CodecRequest> request = nullptr;
-  RecordQuality quality = {};
+  // True as soon as rate control has found the step, which the request of `choice` then has, and
+  // that lossless takes more bytes.
+  bool has_step = false;
+  RecordQuality quality = {};  // if it has
 };
 
 // The memory that one thread keeps between chunks.

@@ -34,7 +34,7 @@ Result<void> RecordEncoder::encode(std::uint32_t number, EncodePlan plan) {
 Result<void> RecordEncoder::choose(const SharedRecord& record) {
   const EncodePlan& plan = record->plan;
   CFCK_TRY_ASSIGN(const Candidates candidates,
-                  candidates_for(plan, executor_->caller_memory(),
+                  candidates_for(plan, costs_, executor_->caller_memory(),
                                  [&] { return progress_.check_cancelled(plan.name); }));
   std::vector<std::uint64_t> stored_bytes;
   if (candidates.list.size() > 1) {

@@ -10,7 +10,6 @@
 #include "base/memory_pool.hpp"
 #include "encode/choose_candidate.hpp"
 #include "encode/executor.hpp"
-#include "encode/frame_costs.hpp"
 #include "encode/leaf_edges.hpp"
 #include "encode/progress.hpp"
 #include "encode/record_sink.hpp"

@@ -15,8 +15,7 @@ void plan_values(const Values& values, encode::EncodePlan& plan) {
   plan.offset_bytes = 0;
   plan.entropy = values.entropy;
   plan.level = values.level;
-  plan.fixed_step = 0;
-  plan.request = nullptr;
+  plan.has_step = false;
   plan.quality = {};
 }
 
@@ -25,6 +24,9 @@ encode::FrameCosts costs_of_chunks(std::uint64_t header_bytes) noexcept {
       .header_bytes = header_bytes,
       .max_packed_payload_bytes = 0,
       .max_raw_frame_bytes = codec::kMaxChunkBytes,
+      // There are no tables, but lossy codecs are compared as they are in a file.
+      .error_entry_bytes = 32,
+      .preamble_entry_bytes = 24,
   };
 }
 

@@ -118,8 +118,10 @@ class ChunkedMessage {
   }
 
   Result<std::uint64_t> write() {
-    CFCK_TRY_ASSIGN(const encode::Candidates candidates,
-                    encode::candidates_for(memory_.plan, memory_.worker));
+    CFCK_TRY_ASSIGN(
+        const encode::Candidates candidates,
+        encode::candidates_for(memory_.plan, costs_of_chunks(header_.size() + kHashBytes),
+                               memory_.worker));
     std::uint64_t fewest = raw_message_bytes(header_);
     const encode::Candidate* best = nullptr;
     const encode::Candidate* last = nullptr;

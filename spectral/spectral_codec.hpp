@@ -16,6 +16,11 @@ class SpectralDecoder final : public Decoder {
 class SpectralEncoder final : public LossyEncoder {
  public:
   bool supports(DType dtype) const override;
+  // Asked for with a quality, a target or the step of a refined calibration, or by its name.
+  Result<SharedRequest> request_of(const LossyOptions& asked) const override;
+  Result<SharedRequest> request_for(SharedRequest any, const Shape& shape,
+                                    const CalibratedTensor* known) const override;
+  SharedRequest request_with(const LearnedSteps& steps, const Shape& shape) const override;
   Result<LossyDecision> plan(const LossyRecord& record, const ReadValues& read,
                              Scratch& scratch) const override;
 };

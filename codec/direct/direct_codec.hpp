@@ -17,9 +17,22 @@ class DirectDecoder final : public Decoder {
       const std::shared_ptr<const ParametersForDevice>& parameters) const override;
 };
 
+// Records may have a DirectRequest.
+struct DirectRequest final : CodecRequest {
+  // The step, whatever the bound and the values, so that decoded values are coded as they are when
+  // they are encoded again. 0: the codec chooses. Not with a bound for each row.
+  double fixed_step = 0;
+
+  bool operator==(const DirectRequest&) const = default;
+  bool equals(const CodecRequest& other) const override;
+  SharedRequest with_step(double step) const override;
+};
+
 class DirectEncoder final : public LossyEncoder {
  public:
   bool supports(DType dtype) const override;
+  // Asked for with a maximum error, but without a quality or target.
+  Result<SharedRequest> request_of(const LossyOptions& asked) const override;
   Result<LossyDecision> plan(const LossyRecord& record, const ReadValues& read,
                              Scratch& scratch) const override;
 };

@@ -52,9 +52,26 @@ class PlannedTensor final : public LossyPlan {
 
 }  // namespace
 
+bool DirectRequest::equals(const CodecRequest& other) const {
+  const auto* const direct = dynamic_cast<const DirectRequest*>(&other);
+  return direct != nullptr && *direct == *this;
+}
+
+SharedRequest DirectRequest::with_step(double step) const {
+  auto request = std::make_shared<DirectRequest>();
+  request->fixed_step = step;
+  return request;
+}
+
 bool DirectEncoder::supports(DType dtype) const {
   return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kBF16 ||
          dtype == DType::kF16;
+}
+
+Result<SharedRequest> DirectEncoder::request_of(const LossyOptions& asked) const {
+  const bool is_asked =
+      asked.is_named || (asked.is_open() && !asked.target && !asked.tensor.quality);
+  return asked.bound && is_asked ? std::make_shared<const DirectRequest>() : SharedRequest();
 }
 
 Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadValues& read,
@@ -78,7 +95,10 @@ Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadV
   direct.dtype = record.dtype;
   direct.entropy = record.entropy;
   direct.level = record.level;
-  direct.fixed_step = record.fixed_step;
+  if (const auto* const request = dynamic_cast<const DirectRequest*>(record.request.get())) {
+    direct.fixed_step = request->fixed_step;
+  }
+  direct.costs = record.costs;
   direct.shape = record.shape;
   direct.chunk_elems = record.chunk_elems;
   CFCK_TRY_ASSIGN(DirectPlan plan, plan_direct(direct, bounds.view(), read, scratch));

@@ -124,7 +124,7 @@ std::vector<double> model_steps(std::span<const EncodePlan> plans,
                                 std::span<const ValueTotals> totals) {
   std::vector<double> steps(plans.size(), 1.0);
   const auto follows_roles = [](const EncodePlan& plan) {
-    return plan.choice.spectral->follows_roles();
+    return plan.choice.request->open_step()->follows_roles;
   };
   if (std::none_of(plans.begin(), plans.end(), follows_roles)) return steps;
   std::vector<std::string_view> names;

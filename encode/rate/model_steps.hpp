@@ -25,7 +25,7 @@ TensorRole role_of(std::span<const std::string_view> names, std::span<const Shap
                    std::size_t index);
 
 // Returns the step of each tensor relative to the common one; 1 for those whose steps do not
-// follow their roles (SpectralChoice::follows_roles). One entry of `totals` for each plan. The same
+// follow their roles (OpenStep::follows_roles). One entry of `totals` for each plan. The same
 // bits everywhere.
 std::vector<double> model_steps(std::span<const EncodePlan> plans,
                                 std::span<const ValueTotals> totals);

@@ -13,19 +13,10 @@
 #include "encode/rate/model_steps.hpp"
 #include "encode/trial_task.hpp"
 #include "encode/value_totals.hpp"
-#include "spectral/plan/spectral_request.hpp"
 
 namespace cfck::encode {
 namespace {
 
-// The cost of a bit, in squared steps, where only the mean square matters.
-constexpr double kLambda = 0.3;
-// The steps to be tried with a maximum error and no target, relative to that error, as long as they
-// take fewer bytes. Values that are not transformed never have an error above half a step; a few of
-// those that are have to be corrected. Trellis states lower the mean square at the cost of the
-// maximum.
-constexpr double kStepsOfBound[] = {2 * (1 - 0x1p-20), 1.6, 1.25, 1};
-constexpr unsigned kStatesOfBound = 1;
 // Targets count as met within these shares: sizes, and squared errors within 0.05 dB.
 constexpr double kSizeShare = 0.995;
 constexpr double kSquaresShare = 0.9886;  // 10^-0.005, rounded up
@@ -46,28 +37,18 @@ bool counts_bytes(const Target& target) {
   return target.kind != TargetKind::kNmse && target.kind != TargetKind::kPsnr;
 }
 
-EncodePlan without_loss(const EncodePlan& plan) {
-  EncodePlan lossless = plan;
-  lossless.choice = TensorChoice();
-  lossless.choice.codec = lossless_codec(plan.choice.codec);
-  return lossless;
-}
-
 }  // namespace
 
 // One tensor, and what is known about it.
 struct RateControl::Item {
-  explicit Item(const EncodePlan& encode_plan) : plan(encode_plan) {}
+  explicit Item(const EncodePlan& encode_plan)
+      : plan(encode_plan), open(*encode_plan.choice.request->open_step()) {}
 
   const ChunkGeometry& geometry() const { return plan.geometry; }
-  const SpectralChoice& choice() const { return *plan.choice.spectral; }
   std::uint64_t n_bytes() const { return geometry().n_elems * bits_per_element(plan.dtype) / 8; }
-  // True if the step is to be found from the maximum error.
-  bool follows_bound() const {
-    return choice().target.kind == TargetKind::kNone && choice().known_step == 0;
-  }
-  double scale() const {
-    return choice().step_scale * (choice().sigma > 0 ? values.rms() : 1) * model_step;
+  double scale() const { return open.scale * (open.sigma > 0 ? values.rms() : 1) * model_step; }
+  codec::SharedRequest request(double step) const {
+    return plan.choice.request->with_step(step * scale());
   }
   // True if the target is for it: values that are exempt are not included.
   bool counts() const { return !reason; }
@@ -85,8 +66,9 @@ struct RateControl::Item {
   }
 
   const EncodePlan& plan;
+  const codec::OpenStep open;
   ValueTotals values;
-  double model_step = 1;  // of SpectralChoice::follows_roles
+  double model_step = 1;  // of OpenStep::follows_roles
   RecordSize lossless;
   std::optional<LosslessReason> reason;  // why no step is tried
   // The last trial: one candidate, or none where there is no plan.
@@ -121,16 +103,17 @@ class RateControl::PlanTask final : public ChunkTask {
   PlanTask(RateControl& control, Item& item) : control_(control), item_(item) {}
 
   Result<void> run(WorkerMemory& memory) override {
-    const auto request = control_.request_of(item_, control_.tried_step_);
+    const double step = control_.tried_step_;
     item_.trial.start({});
     item_.no_plan = LosslessReason::kNotSmaller;
-    if (request->step < item_.values.max_magnitude() * kFinestShare) {
+    if (step * item_.scale() < item_.values.max_magnitude() * kFinestShare) {
       return {};
     }
     EncodePlan plan = item_.plan;
-    plan.request = request;
+    plan.choice.request = item_.request(step);
+    plan.has_step = true;
     CFCK_TRY_ASSIGN(const LossyCandidate planned,
-                    plan_lossy(plan, plan.entropy, plan.level, memory));
+                    plan_lossy(plan, control_.costs_, plan.entropy, plan.level, memory));
     item_.no_plan = planned.reason;
     if (planned.candidate) {
       item_.trial.start({*planned.candidate});
@@ -167,43 +150,22 @@ void RateControl::begin_trial(unsigned trial, std::uint64_t n_bytes) {
   progress_.restart();
 }
 
-std::shared_ptr<const codec::SpectralRequest> RateControl::request_of(const Item& item,
-                                                                      double step) const {
-  auto request = std::make_shared<codec::SpectralRequest>();
-  request->step = step * item.scale();
-  const bool follows_bound = item.follows_bound();
-  request->n_states = follows_bound ? kStatesOfBound : item.choice().n_states;
-  request->lambda = follows_bound || !item.choice().is_flat() ? 0 : kLambda;
-  request->steps = item.choice().steps;
-  request->block = item.choice().block;
-  request->has_block_bands = item.choice().is_learned;
-  // A maximum error applies to each value by itself.
-  if (!follows_bound) {
-    request->moments = item.choice().moments;
-    request->corrected = item.choice().corrected;
-  }
-  if (item.plan.choice.bound) {
-    request->max_abs_error = item.plan.choice.bound->value;
-  }
-  return request;
-}
-
-Result<std::vector<SpectralDecision>> RateControl::decide(const Target& target,
-                                                          std::span<const EncodePlan> plans,
-                                                          const FileBytes& file_bytes) {
+Result<std::vector<StepDecision>> RateControl::decide(const Target& target,
+                                                      std::span<const EncodePlan> plans,
+                                                      const FileBytes& file_bytes) {
   const DefaultFloatEnvironment environment;
   target_ = target;
   file_bytes_ = &file_bytes;
   CFCK_TRY(measure(plans));
   CFCK_TRY_ASSIGN(const double step, find());
-  std::vector<SpectralDecision> decisions;
+  std::vector<StepDecision> decisions;
   for (const std::shared_ptr<Item>& item : items_) {
-    SpectralDecision& decision = decisions.emplace_back();
+    StepDecision& decision = decisions.emplace_back();
     const ValueTotals& values = item->values;
     const Target promised = target_.kind == TargetKind::kNone ? Target{} : target_;
     decision.quality = {promised, values.rms(), values.min, values.max};
     if (!item->is_lossless(costs_)) {
-      decision.request = request_of(*item, step);
+      decision.request = item->request(step);
       decision.stored_bytes = item->trial.stored_bytes(0, costs_);
       decision.rmse = item->errors().rmse();
     } else if (!item->has_plan()) {
@@ -218,7 +180,8 @@ Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
   items_.clear();
   std::uint64_t n_bytes = 0;
   for (const EncodePlan& plan : plans) {
-    lossless.push_back(without_loss(plan));
+    lossless.push_back(plan);
+    lossless.back().choice = without_loss(plan.choice.codec);
     items_.push_back(std::make_shared<Item>(plan));
     items_.back()->trial.plan = &plan;
     items_.back()->trial.progress = &progress_;
@@ -268,7 +231,7 @@ void RateControl::set_model_steps(std::span<const EncodePlan> plans) {
 
 // A calibration of another model with equal names and shapes would otherwise go unnoticed.
 Result<void> RateControl::check_calibration(const Item& item) const {
-  const double expected = item.choice().sigma;
+  const double expected = item.open.sigma;
   if (expected > 0 && !(std::abs(item.values.rms() - expected) <= kSigmaShare * expected)) {
     return invalid_argument(
                "the calibration was made of other values: their root mean square was " +
@@ -302,14 +265,14 @@ Result<double> RateControl::find() {
 }
 
 Result<double> RateControl::find_without_target() {
-  if (!items_.front()->follows_bound()) {
-    CFCK_TRY(try_step(items_.front()->choice().known_step));
+  if (items_.front()->open.of_bound.empty()) {
+    CFCK_TRY(try_step(items_.front()->open.known));
     return tried_step_;
   }
   const double bound = items_.front()->plan.choice.bound->value;
   double best_step = 0;
   double min_bytes = std::numeric_limits<double>::infinity();
-  for (const double share : kStepsOfBound) {
+  for (const double share : items_.front()->open.of_bound) {
     CFCK_TRY_ASSIGN(const StepOutcome outcome, try_step(share * bound));
     if (!(outcome.measured < min_bytes)) {
       break;
@@ -380,8 +343,8 @@ Result<StepGoal> RateControl::goal() const {
     goal.min = goal.most * kSquaresShare;
     goal.first_step = std::sqrt(12 * goal.most / n_elems);
   }
-  if (items_.front()->choice().known_step > 0) {
-    goal.first_step = items_.front()->choice().known_step;
+  if (items_.front()->open.known > 0) {
+    goal.first_step = items_.front()->open.known;
   }
   goal.first_step = std::clamp(goal.first_step, goal.finest_step, goal.coarsest_step);
   return goal;

@@ -1,4 +1,4 @@
-// Steps of codec spectral that reach a target, found by encoding.
+// Steps of lossy codecs that reach a target, found by encoding.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,16 @@
 #include "cfck/writer.hpp"
 #include "encode/encode_plan.hpp"
 #include "encode/executor.hpp"
-#include "encode/frame_costs.hpp"
 #include "encode/progress.hpp"
 #include "encode/rate/step_search.hpp"
 #include "encode/record_sizes.hpp"
 
-namespace cfck::codec {
-struct SpectralRequest;
-}
-
 namespace cfck::encode {
 
 // The final decision how to store a tensor.
-struct SpectralDecision {
-  // The request to the codec; nullptr: losslessly, for `reason`.
-  std::shared_ptr<const codec::CodecRequest> request;
+struct StepDecision {
+  // The request with its step; nullptr: losslessly, for `reason`.
+  codec::SharedRequest request;
   LosslessReason reason = LosslessReason::kNotSmaller;
   RecordQuality quality;
   // With a request: the results of the trial with it.
@@ -33,8 +28,8 @@ struct SpectralDecision {
   double rmse = 0;
 };
 
-// Finds a step for each tensor, or one for all together. Results are equal for any number of
-// threads.
+// Finds a step for each tensor, or one for all together, which their codecs put into the requests.
+// Results are equal for any number of threads.
 class RateControl {
  public:
   // Returns the bytes of the file if the tensors given to decide() have these sizes.
@@ -50,9 +45,9 @@ class RateControl {
   // the step is a multiple of the maximum error of the first, or known. `file_bytes` is for
   // TargetKind::kSize. Errors: kInvalidArgument for a target that cannot be reached; those of codec
   // and sources.
-  Result<std::vector<SpectralDecision>> decide(const Target& target,
-                                               std::span<const EncodePlan> plans,
-                                               const FileBytes& file_bytes = {});
+  // Requires: all need a step (TensorChoice::needs_step).
+  Result<std::vector<StepDecision>> decide(const Target& target, std::span<const EncodePlan> plans,
+                                           const FileBytes& file_bytes = {});
   // The step of the last decision, before it was multiplied by the scale of each tensor.
   double step() const noexcept { return tried_step_; }
 
@@ -76,7 +71,6 @@ class RateControl {
   Result<StepOutcome> try_step(double step);
   Result<double> measured() const;
   Error unreachable(double measured) const;
-  std::shared_ptr<const codec::SpectralRequest> request_of(const Item& item, double step) const;
 
   const FrameCosts costs_;
   const unsigned threads_;

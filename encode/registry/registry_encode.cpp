@@ -9,6 +9,12 @@ namespace cfck::codec {
 
 namespace {
 
+constexpr CodecId kIds[] = {
+#define CFCK_CODEC(id, name) static_cast<CodecId>(id),
+#include CFCK_CODEC_LIST
+#undef CFCK_CODEC
+};
+
 CodecEncoders encoders_of(CodecId id) noexcept {
   switch (static_cast<unsigned>(id)) {
 #define CFCK_CODEC(number, name) \
@@ -26,5 +32,7 @@ CodecEncoders encoders_of(CodecId id) noexcept {
 const Encoder* find_encoder(CodecId id) noexcept { return encoders_of(id).exact; }
 
 const LossyEncoder* find_lossy_encoder(CodecId id) noexcept { return encoders_of(id).lossy; }
+
+std::span<const CodecId> codec_ids() noexcept { return kIds; }
 
 }  // namespace cfck::codec

@@ -4,9 +4,8 @@
 #include <type_traits>
 
 #include "base/glob.hpp"
+#include "cfck/calibration.hpp"
 #include "codec/lossy.hpp"
-#include "encode/rules/step_presets.hpp"
-#include "spectral/layout/spectral_geometry.hpp"
 
 namespace cfck::encode {
 namespace {
@@ -23,93 +22,62 @@ Error naming(Error error, std::string_view what, const std::string& name) {
 }
 
 bool can_be_lossy(DType dtype, const TensorChoice& request) {
-  const CodecId codec = request.spectral ? CodecId::kSpectral : CodecId::kDirect;
-  return codec::find_lossy_encoder(codec)->supports(dtype);
+  return codec::find_lossy_encoder(request.lossy_codec)->supports(dtype);
 }
 
-bool has_size(const EncodeOptions& options) { return options.size.has_value(); }
-bool has_size(const TensorOptions&) { return false; }
-
-template <class Options>
-Result<StepPreset> preset_of(const Options& options, bool is_spectral,
-                             const Calibration* calibration) {
-  const auto refuse = [](const char* message) { return invalid_argument(message); };
-  if (options.steps && !is_spectral) {
-    return refuse("steps needs a quality or a target, e.g. bits_per_weight");
-  }
-  if (options.steps >= StepPreset::kCalibrated && calibration == nullptr) {
-    return refuse("steps calibrated and feedback need a calibration");
-  }
-  // These say how large a model may get, not which errors are small.
-  const bool is_of_model = options.quality || options.bits_per_weight || has_size(options);
-  if (calibration == nullptr) {
-    return options.steps.value_or(is_of_model ? StepPreset::kModel : StepPreset::kFlat);
-  }
-  // Frequencies alone, which is all that noise shows, are worth less than the roles of tensors.
-  if (is_of_model && !calibration->has_tensor_steps()) {
-    return options.steps.value_or(StepPreset::kModel);
-  }
-  if (options.quality) {
-    return options.steps.value_or(StepPreset::kCalibrated);
-  }
-  return options.steps.value_or(calibration->step() > 0 ? StepPreset::kFeedback
-                                                        : StepPreset::kCalibrated);
-}
-
-// A refined calibration has a step for the file, not for the tensors of a rule.
-double known_step_of(const EncodeOptions& options, const Calibration* calibration) {
-  if (options.quality) {
-    return step_of_quality(*options.quality);
-  }
-  const bool is_calibrated = !options.steps || *options.steps >= StepPreset::kCalibrated;
-  return calibration != nullptr && is_calibrated ? calibration->step() : 0;
-}
-double known_step_of(const TensorOptions& options, const Calibration*) {
-  return options.quality ? step_of_quality(*options.quality) : 0;
-}
-
-// The request of options, for any tensor.
+// The choice that these options make for any tensor: that of the first codec that takes them. All
+// are asked, since each checks the options that are its own.
 template <class Options>
 Result<TensorChoice> request_of(const Options& options, const Calibration* calibration,
                                 EncodeLevel level) {
-  TensorChoice request;
-  request.codec = options.codec;
-  CFCK_TRY_ASSIGN(const std::optional<Target> target, error_target(options));
-  CFCK_TRY_ASSIGN(request.bound, error_bound(options));
-  const double known_step = known_step_of(options, calibration);
-  const bool has_step = known_step > 0 && options.codec == CodecChoice::kAuto && !request.bound;
-  if (target || options.quality || has_step || options.codec == CodecChoice::kSpectral) {
-    request.spectral.emplace();
-    const bool is_of_file = std::is_same_v<Options, EncodeOptions> && options.quality;
-    request.spectral->target = target.value_or(Target{.whole_file = is_of_file});
-    request.spectral->quality = options.quality;
-    request.spectral->n_states =
-        options.trellis_states.value_or(level == EncodeLevel::kArchive ? 64 : 8);
+  codec::LossyOptions asked;
+  asked.tensor = options;
+  CFCK_TRY_ASSIGN(asked.target, error_target(options));
+  CFCK_TRY_ASSIGN(asked.bound, error_bound(options));
+  asked.is_of_file = std::is_same_v<Options, EncodeOptions>;
+  asked.calibration = calibration;
+  asked.level = level;
+  TensorChoice choice;
+  choice.codec = options.codec;
+  choice.bound = asked.bound;
+  choice.target =
+      asked.target.value_or(Target{.whole_file = asked.is_of_file && options.quality.has_value()});
+  for (const CodecId id : codec::codec_ids()) {
+    const codec::LossyEncoder* const encoder = codec::find_lossy_encoder(id);
+    if (encoder == nullptr) {
+      continue;
+    }
+    asked.is_named = options.codec == codec_choice(id);
+    CFCK_TRY_ASSIGN(codec::SharedRequest request, encoder->request_of(asked));
+    if (request && !choice.request) {
+      choice.lossy_codec = id;
+      choice.request = std::move(request);
+    }
   }
-  CFCK_TRY_ASSIGN(const StepPreset preset,
-                  preset_of(options, request.spectral.has_value(), calibration));
-  if (options.trellis_states && !request.spectral) {
-    return invalid_argument("trellis_states needs a quality or a target, e.g. bits_per_weight");
+  if (!choice.request && (asked.bound || asked.target || options.quality)) {
+    return unsupported(
+        "no codec takes these options together; leave out the codec, or the maximum error, "
+        "quality or target");
   }
-  if (!options.block.empty() && !request.spectral) {
-    return invalid_argument("block needs a quality or a target, e.g. bits_per_weight");
-  }
-  if (request.spectral) {
-    request.spectral->block = options.block;
-    request.spectral->preset = preset;
-    request.spectral->known_step = target || options.quality || has_step ? known_step : 0;
-  }
-  if (request.spectral && codec::find_lossy_encoder(CodecId::kSpectral) == nullptr) {
-    return unsupported("this build has no codec spectral");
-  }
-  return request;
+  return choice;
 }
 
-TensorChoice lossless(CodecChoice codec, std::optional<LosslessReason> reason = {}) {
-  TensorChoice choice;
-  choice.codec = lossless_codec(codec);
-  choice.reason = reason;
-  return choice;
+// Returns what the calibration knows of the tensor; never nullptr. Errors: kInvalidArgument where
+// it does not know it, or knows it with another shape.
+Result<const CalibratedSteps*> calibrated_tensor(const Calibration& calibration,
+                                                 std::string_view name, const Shape& shape) {
+  const CalibratedSteps* const steps = calibration.find(name);
+  const auto refuse = [&](const char* message) {
+    return invalid_argument(message).in_record(std::string(name));
+  };
+  if (steps == nullptr) {
+    return refuse("the calibration does not have this tensor; was it made of another model?");
+  }
+  if (steps->shape != shape) {
+    return refuse(
+        "this tensor has another shape in the calibration; was it made of another model?");
+  }
+  return steps;
 }
 
 TensorChoice with_exemptions(TensorChoice request) {
@@ -126,31 +94,12 @@ Error not_float(std::string_view name) {
       .in_record(std::string(name));
 }
 
-// The choice for a tensor with steps of its own. Blocks are never the codec's choice: they decide
-// which values steps lead to.
-TensorChoice learned_choice(const LearnedSteps& steps, const Shape& shape) {
-  TensorChoice choice;
-  choice.codec = CodecChoice::kSpectral;
-  SpectralChoice& spectral = choice.spectral.emplace();
-  spectral.is_learned = true;
-  spectral.n_states = steps.trellis_states;
-  spectral.steps = {steps.bands, steps.rows, steps.columns};
-  spectral.known_step = steps.step;
-  spectral.block = steps.block;
-  if (spectral.block.empty()) {
-    spectral.block = codec::kernel_block(shape);
-  }
-  if (spectral.block.empty()) {
-    spectral.block.assign(shape.size(), 1);
-  }
-  return choice;
-}
-
 }  // namespace
 
 Result<EncodeRules> EncodeRules::create(const EncodeOptions& options) {
   EncodeRules made;
   made.calibration_ = options.calibration;
+  made.quality_ = options.quality;
   made.level_ = options.level;
   const Calibration* const calibration = options.calibration.get();
   CFCK_TRY_ASSIGN(made.request_, request_of(options, calibration, options.level));
@@ -218,9 +167,18 @@ std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
 Result<TensorChoice> EncodeRules::choose_learned(std::string_view name, Learned& learned,
                                                  DType dtype, const Shape& shape) {
   learned.used = true;
-  TensorChoice choice = learned_choice(learned.steps, shape);
-  if (codec::find_lossy_encoder(CodecId::kSpectral) == nullptr) {
-    return unsupported("this build has no codec spectral");
+  TensorChoice choice;
+  for (const CodecId id : codec::codec_ids()) {
+    const codec::LossyEncoder* const encoder = codec::find_lossy_encoder(id);
+    choice.request = encoder == nullptr ? nullptr : encoder->request_with(learned.steps, shape);
+    if (choice.request) {
+      choice.codec = codec_choice(id);
+      choice.lossy_codec = id;
+      break;
+    }
+  }
+  if (!choice.request) {
+    return unsupported("this build has no codec with learned steps");
   }
   if (!can_be_lossy(dtype, choice)) {
     return not_float(name);
@@ -241,43 +199,35 @@ Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, con
     rule->used = true;
   }
   if (!request.is_lossy()) {
-    return lossless(request.codec);
+    return without_loss(request.codec);
   }
   const bool is_named = rule != nullptr && rule->pattern == name;
   if (!can_be_lossy(dtype, request)) {
     return is_named ? Result<TensorChoice>(not_float(name))
-                    : lossless(request.codec, LosslessReason::kNotFloat);
+                    : without_loss(request.codec, LosslessReason::kNotFloat);
   }
   if (is_named || (rule != nullptr && rule->force)) {
-    return with_steps(name, shape, request);
+    return for_tensor(name, shape, request);
   }
   if (const std::optional<LosslessReason> reason = exemption(name, shape)) {
-    return lossless(request.codec, reason);
+    return without_loss(request.codec, reason);
   }
-  return with_steps(name, shape, with_exemptions(request));
+  return for_tensor(name, shape, with_exemptions(request));
 }
 
-Result<TensorChoice> EncodeRules::with_steps(std::string_view name, const Shape& shape,
+Result<TensorChoice> EncodeRules::for_tensor(std::string_view name, const Shape& shape,
                                              TensorChoice request) const {
-  if (!request.spectral) {
-    return request;
-  }
+  codec::CalibratedTensor known;
   // A calibration of another model is a mistake also where these steps take nothing of it.
-  if (calibration_ != nullptr) {
-    CFCK_TRY(calibrated_tensor(*calibration_, name, shape));
+  if (calibration_ != nullptr && request.needs_step()) {
+    known.calibration = calibration_.get();
+    CFCK_TRY_ASSIGN(known.steps, calibrated_tensor(*calibration_, name, shape));
+    known.second_moments = [&] { return calibration_->second_moments(*known.steps); };
+    known.corrected_values = [&] { return calibration_->corrected_values(*known.steps); };
   }
-  switch (request.spectral->preset) {
-    case StepPreset::kFlat:
-      break;
-    case StepPreset::kPrior:
-    case StepPreset::kModel:
-      request.spectral->steps = prior_steps(shape);
-      break;
-    case StepPreset::kCalibrated:
-    case StepPreset::kFeedback:
-      CFCK_TRY(set_calibrated_steps(*calibration_, name, shape, *request.spectral));
-      break;
-  }
+  const codec::LossyEncoder* const encoder = codec::find_lossy_encoder(request.lossy_codec);
+  CFCK_TRY_ASSIGN(request.request, encoder->request_for(std::move(request.request), shape,
+                                                        known.steps != nullptr ? &known : nullptr));
   return request;
 }
 
@@ -285,12 +235,12 @@ Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, con
                                          const TensorOptions& options) const {
   CFCK_TRY_ASSIGN(TensorChoice request, request_of(options, calibration_.get(), level_));
   if (!request.is_lossy()) {
-    return lossless(options.codec);
+    return without_loss(options.codec);
   }
   if (!can_be_lossy(dtype, request)) {
     return not_float(name);
   }
-  return with_steps(name, shape, std::move(request));
+  return for_tensor(name, shape, std::move(request));
 }
 
 std::vector<std::string> EncodeRules::unmatched() const {

@@ -30,16 +30,16 @@ class EncodeRules {
                               const TensorOptions& options) const;
 
   // True if steps depend on tensors that have not been added yet.
-  bool has_file_target() const { return request_.spectral && request_.spectral->target.whole_file; }
+  bool has_file_target() const { return request_.target.whole_file; }
   // True if tensors with these rules and with others can have their steps decided together.
   bool has_same_target(const EncodeRules& other) const {
     return has_file_target() == other.has_file_target() &&
-           (!has_file_target() || (file_target() == other.file_target() &&
-                                   request_.spectral->quality == other.request_.spectral->quality));
+           (!has_file_target() ||
+            (file_target() == other.file_target() && quality_ == other.quality_));
   }
 
   // Requires: has_file_target().
-  const Target& file_target() const { return request_.spectral->target; }
+  const Target& file_target() const { return request_.target; }
 
   // Patterns that were the first match of no tensor, in the order given; then names of learned
   // steps that no tensor has.
@@ -63,8 +63,8 @@ class EncodeRules {
   // Returns the first rule that matches; nullptr if none does.
   Rule* find_rule(std::string_view name);
   std::optional<LosslessReason> exemption(std::string_view name, const Shape& shape) const;
-  // Adds the steps of the preset for this tensor.
-  Result<TensorChoice> with_steps(std::string_view name, const Shape& shape,
+  // Has the codec make its request one for this tensor.
+  Result<TensorChoice> for_tensor(std::string_view name, const Shape& shape,
                                   TensorChoice request) const;
 
   std::vector<Rule> rules_;
@@ -75,6 +75,7 @@ class EncodeRules {
   TensorChoice request_;  // of the plain options
   std::set<std::string, std::less<>> exempt_;
   std::shared_ptr<const Calibration> calibration_;
+  std::optional<Quality> quality_;  // of the plain options
   EncodeLevel level_ = EncodeLevel::kDefault;
 };
 

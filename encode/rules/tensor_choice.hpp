@@ -2,74 +2,33 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "cfck/options.hpp"
-#include "codec/codec.hpp"
-#include "spectral/feedback/second_moments.hpp"
-#include "spectral/layout/step_field.hpp"
+#include "codec/lossy.hpp"
 
 namespace cfck::encode {
 
-// A constant that copies of a choice share. Equal if the values are: tied tensors have arrays of
-// their own that hold the same.
-template <typename T>
-struct SharedConstant : std::shared_ptr<const T> {
-  SharedConstant() = default;
-  SharedConstant(std::shared_ptr<const T> shared) : std::shared_ptr<const T>(std::move(shared)) {}
-
-  friend bool operator==(const SharedConstant& left, const SharedConstant& right) {
-    return left.get() == right.get() || (left && right && *left == *right);
-  }
-};
-
-// The request to codec spectral. Its steps are not known yet.
-struct SpectralChoice {
-  Target target;  // kNone: the step is known, or follows from the bound
-  // The step is known from it; see step_of_quality().
-  std::optional<Quality> quality;
-  unsigned n_states = 8;
-  StepPreset preset = StepPreset::kFlat;
-  std::vector<std::uint8_t> block;  // sides that were asked for
-  // This tensor's step relative to that of the target, and, if sigma is not 0, its root mean
-  // square, which must agree approximately.
-  double step_scale = 1;
-  double sigma = 0;
-  codec::StepField steps;                        // relative to step_scale
-  SharedConstant<codec::SecondMoments> moments;  // for error compensation
-  SharedConstant<std::vector<float>> corrected;  // quantised instead, if set
-  // The step of a quality, of a refined calibration or of training: it applies where there is no
-  // target, and is tried first where there is one. 0: there is none.
-  double known_step = 0;
-  bool is_learned = false;  // in training: nothing is weighted, and bands are those of `block`
-
-  // Steps relative to those of the other tensors come from names, shapes and values alone.
-  bool follows_roles() const {
-    return preset == StepPreset::kModel || (quality && is_calibrated() && sigma == 0);
-  }
-  bool is_calibrated() const { return preset >= StepPreset::kCalibrated; }
-  // Bits are weighted where only the sum of squared errors matters.
-  bool is_flat() const { return preset == StepPreset::kFlat && !is_learned; }
-
-  bool operator==(const SpectralChoice&) const = default;
-};
-
 // How to store one tensor.
 struct TensorChoice {
-  CodecChoice codec = CodecChoice::kAuto;
+  CodecChoice codec = CodecChoice::kAuto;  // that was asked for
+  // The lossy codec that answered, and what is asked of it; nullptr: nothing may be lost.
+  CodecId lossy_codec = CodecId::kRaw;
+  codec::SharedRequest request = nullptr;
   std::optional<ErrorBound> bound;
-  std::optional<SpectralChoice> spectral;
+  Target target;                 // kNone: the step is known, or follows from the bound
   bool keeps_near_zero = false;  // an exemption that only the values can show
   // Why the tensor must be lossless although something else was asked for.
   std::optional<LosslessReason> reason;
 
-  bool is_lossy() const { return bound || spectral; }
+  bool is_lossy() const { return request != nullptr; }
+  // True if rate control has to find the step.
+  bool needs_step() const { return request && request->open_step(); }
   // Compares the choices, but not what led to them.
   bool stores_as(const TensorChoice& other) const {
-    return codec == other.codec && bound == other.bound && spectral == other.spectral &&
+    const bool is_same =
+        request && other.request ? request->equals(*other.request) : is_lossy() == other.is_lossy();
+    return is_same && codec == other.codec && bound == other.bound && target == other.target &&
            keeps_near_zero == other.keeps_near_zero;
   }
 };
@@ -94,6 +53,15 @@ inline CodecChoice lossless_codec(CodecChoice choice) noexcept {
 // loses nothing.
 inline CodecId exact_codec(CodecChoice choice) noexcept {
   return names_exact_codec(choice) ? codec_of(choice) : CodecId::kLossless;
+}
+
+// The choice for a tensor of which nothing may be lost, and why although something else was asked.
+inline TensorChoice without_loss(CodecChoice asked,
+                                 std::optional<LosslessReason> reason = std::nullopt) {
+  TensorChoice choice;
+  choice.codec = lossless_codec(asked);
+  choice.reason = reason;
+  return choice;
 }
 
 }  // namespace cfck::encode

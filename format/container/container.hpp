@@ -26,6 +26,8 @@ inline constexpr std::uint64_t kMaxRawFrameBytes = (std::uint64_t{1} << 32) - 12
 inline constexpr std::uint64_t kMaxPackBytes = 131072;
 inline constexpr std::uint64_t kMaxPackedPayloadBytes = 16384;
 inline constexpr std::uint64_t kPackKeepOpenBytes = 65536;
+inline constexpr std::uint64_t kChunkEntryBytes = 12;  // in the index: a length and a hash
+inline constexpr std::uint64_t kErrorEntryBytes = 32;
 using codec::kDefaultChunkElems;
 using codec::kMaxChunkBytes;
 inline constexpr std::size_t kMaxDims = 64;

@@ -199,7 +199,7 @@ Result<std::vector<std::byte>> encode_index(const Index& index) {
   const std::vector<const ChunkEntry*> chunks = chunks_in_order(index);
   FieldWriter out(kIndexTag);
   out.reserve(kFrameHeaderBytes + 32 + index.records.size() * 48 + index.packs.size() * 24 +
-              chunks.size() * 12 + n_dims * 8 + error_bytes + name_bytes);
+              chunks.size() * kChunkEntryBytes + n_dims * 8 + error_bytes + name_bytes);
   out.put(static_cast<std::uint32_t>(index.records.size()));
   out.put(static_cast<std::uint32_t>(index.packs.size()));
   out.put(static_cast<std::uint64_t>(chunks.size()));

@@ -18,7 +18,6 @@ constexpr unsigned kPreambleFlag = 2;
 constexpr unsigned kErrorFlag = 4;
 constexpr unsigned kQualityFlag = 8;
 constexpr unsigned kKnownFlags = kHiddenFlag | kPreambleFlag | kErrorFlag | kQualityFlag;
-constexpr std::uint64_t kErrorBytes = 32;
 constexpr std::uint64_t kQualityBytes = 40;
 constexpr std::uint64_t kFlagsOffset = 8;  // in a record entry
 
@@ -80,15 +79,17 @@ Result<Counts> take_counts(FieldReader& fields, const Limits& limits) {
   // Each count alone is compared with the bytes there are, so that the sum fits.
   const std::uint64_t bytes = fields.remaining();
   const bool each_fits = counts.records <= bytes / kRecordBytes &&
-                         counts.packs <= bytes / kPackBytes && counts.chunks <= bytes / 12 &&
-                         counts.dims <= bytes / 8 && counts.name_bytes <= bytes;
+                         counts.packs <= bytes / kPackBytes &&
+                         counts.chunks <= bytes / kChunkEntryBytes && counts.dims <= bytes / 8 &&
+                         counts.name_bytes <= bytes;
   if (each_fits) {
     counts.errors = count_flags(fields.rest(), counts.records, kErrorFlag);
     counts.qualities = count_flags(fields.rest(), counts.records, kQualityFlag);
   }
-  if (!each_fits || counts.records * kRecordBytes + counts.packs * kPackBytes + counts.chunks * 12 +
-                            counts.dims * 8 + counts.errors * kErrorBytes +
-                            counts.qualities * kQualityBytes + counts.name_bytes !=
+  if (!each_fits || counts.records * kRecordBytes + counts.packs * kPackBytes +
+                            counts.chunks * kChunkEntryBytes + counts.dims * 8 +
+                            counts.errors * kErrorEntryBytes + counts.qualities * kQualityBytes +
+                            counts.name_bytes !=
                         bytes) {
     return corrupt("the counts of the index do not match its length", start);
   }
@@ -111,7 +112,7 @@ Tables split_tables(FieldReader fields, const Counts& counts) {
   FieldReader lengths = part(counts.chunks * 4);
   FieldReader hashes = part(counts.chunks * 8);
   FieldReader dims = part(counts.dims * 8);
-  FieldReader errors = part(counts.errors * kErrorBytes);
+  FieldReader errors = part(counts.errors * kErrorEntryBytes);
   FieldReader qualities = part(counts.qualities * kQualityBytes);
   return {records, packs, lengths, hashes, dims, errors, qualities, part(counts.name_bytes)};
 }

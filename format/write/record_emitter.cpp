@@ -59,7 +59,7 @@ void RecordEmitter::end_record(const ChosenRecord& record, const encode::RecordE
   }
   entry.error = RecordError{plan.choice.bound.value_or(ErrorBound{BoundKind::kNone, false, 0}),
                             errors.totals.max_error, errors.rmse()};
-  if (plan.request != nullptr) {
+  if (plan.has_step) {
     entry.error->quality = plan.quality;
   }
   value_rms_[record.number] = entry.error->quality ? entry.error->quality->rms : errors.value_rms();

@@ -9,7 +9,7 @@
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
 #include "codec/chunk_geometry.hpp"
-#include "encode/frame_costs.hpp"
+#include "codec/frame_costs.hpp"
 #include "format/container/container.hpp"
 #include "format/container/frame_bytes.hpp"
 #include "format/write/pack_builder.hpp"
@@ -57,10 +57,12 @@ class RecordLayout {
 bool starts_raw_frame(const ChunkGeometry& geometry, std::uint64_t chunk) noexcept;
 
 // The overhead of the container, for encoding, which knows nothing else of it.
-inline constexpr encode::FrameCosts kFrameCosts = {
+inline constexpr codec::FrameCosts kFrameCosts = {
     .header_bytes = kFrameHeaderBytes,
     .max_packed_payload_bytes = kMaxPackedPayloadBytes,
     .max_raw_frame_bytes = kMaxRawFrameBytes,
+    .error_entry_bytes = kErrorEntryBytes,
+    .preamble_entry_bytes = kFrameHeaderBytes + kChunkEntryBytes,
 };
 
 // True if a record of one chunk whose payload has this length goes into a pack.

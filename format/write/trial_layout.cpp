@@ -92,14 +92,14 @@ Result<std::uint64_t> file_bytes_of(RecordLayout& layout, const MetadataFrame& m
   return layout.offset_bytes() + metadata_frame.size() + index_bytes + kTailBytes;
 }
 
-Result<void> lay_out(RecordLayout& layout, std::uint32_t record, const ChunkGeometry& geometry,
+Result<void> lay_out(RecordLayout& layout, std::uint32_t record, const encode::EncodePlan& plan,
                      const encode::RecordSize& size) {
+  const ChunkGeometry& geometry = plan.geometry;
   Record& entry = layout.index().records[record].record;
   entry.codec = size.codec;
-  const CodecRules rules = rules_of(size.codec);
-  if (rules.error == Presence::kAlways) {
+  if (codec::find_lossy_encoder(size.codec) != nullptr) {
     entry.error.emplace();
-    if (rules.quality == Presence::kAlways) {
+    if (plan.has_step || plan.choice.needs_step()) {
       entry.error->quality.emplace();
     }
   }

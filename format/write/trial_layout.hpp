@@ -6,9 +6,9 @@
 
 namespace cfck::format {
 
-// Lays out the record with that number in the index of `layout` as if it had these
-// bytes.
-Result<void> lay_out(RecordLayout& layout, std::uint32_t record, const ChunkGeometry& geometry,
+// Lays out the record with that number in the index of `layout` as if it had these bytes. `plan` is
+// the tensor's.
+Result<void> lay_out(RecordLayout& layout, std::uint32_t record, const encode::EncodePlan& plan,
                      const encode::RecordSize& size);
 
 // Returns the length of the file that `layout`, of which nothing is known but sizes, and these

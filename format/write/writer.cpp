@@ -4,7 +4,6 @@
 
 #include "base/hashing/hashing.hpp"
 #include "base/text.hpp"
-#include "encode/rules/chunk_rows.hpp"
 #include "format/container/container.hpp"
 #include "format/container/tensor_checks.hpp"
 #include "format/write/writer_impl.hpp"
@@ -97,9 +96,10 @@ Result<std::uint32_t> Writer::Impl::push(std::string_view name, bool hidden, DTy
 // Aligns the ends of chunks to what the chosen codec prefers.
 void Writer::Impl::align_chunks(std::uint32_t number, const TensorChoice& choice) {
   Record& entry = record(number);
-  entry.chunk_elems =
-      encode::align_chunk_elems(choice, entry.dtype, entry.shape, entry.n_elems, entry.chunk_elems);
-  entry.n_chunks = codec::chunk_count(entry.n_elems, entry.chunk_elems);
+  if (choice.request && entry.n_elems > entry.chunk_elems) {
+    entry.chunk_elems = choice.request->align_chunks(entry.dtype, entry.shape, entry.chunk_elems);
+    entry.n_chunks = codec::chunk_count(entry.n_elems, entry.chunk_elems);
+  }
 }
 
 EncodePlan Writer::Impl::plan_for(std::uint32_t number, const Place& place) const {
@@ -125,11 +125,11 @@ Result<void> Writer::Impl::encode(std::uint32_t number, const Place& place) {
   }
   EncodePlan plan = plan_for(number, place);
   if (rules.has_file_target()) {
-    const bool waits = place.choice.spectral && place.choice.spectral->target.whole_file;
+    const bool waits = place.choice.needs_step() && place.choice.target.whole_file;
     deferred.push_back({number, std::move(plan), waits});
     return {};
   }
-  if (place.choice.spectral) {
+  if (place.choice.needs_step()) {
     CFCK_TRY(decide_alone(number, plan));
   }
   return encoder.encode(number, std::move(plan));

@@ -92,8 +92,7 @@ struct Writer::Impl {
   // Tells whoever asked for progress. Error: kCancelled.
   Result<void> report(const StepSearch& search);
   void set_progress(WriteProgress progress) noexcept;
-  void apply(std::uint32_t record, encode::EncodePlan& plan,
-             const encode::SpectralDecision& decision);
+  void apply(std::uint32_t record, encode::EncodePlan& plan, const encode::StepDecision& decision);
   // Returns the bytes of the files if those that wait for the step take `sizes`, and the others
   // `rest_sizes`.
   static Result<std::uint64_t> bytes_of_files(

@@ -11,7 +11,7 @@ namespace cfck {
 using encode::EncodePlan;
 using encode::RateControl;
 using encode::RecordSize;
-using encode::SpectralDecision;
+using encode::StepDecision;
 
 namespace {
 
@@ -32,22 +32,21 @@ Result<std::vector<RecordSize>> sizes_of(std::span<const EncodePlan> plans, unsi
 
 }  // namespace
 
-void Writer::Impl::apply(std::uint32_t number, EncodePlan& plan, const SpectralDecision& decision) {
+void Writer::Impl::apply(std::uint32_t number, EncodePlan& plan, const StepDecision& decision) {
   plan.quality = decision.quality;
-  plan.request = decision.request;
   if (decision.request) {
+    plan.choice.request = decision.request;
+    plan.has_step = true;
     decided.push_back({number, decision.stored_bytes, decision.rmse});
     return;
   }
   // A tensor that is lossless for other reasons is not one that the target reaches.
-  const Target& target = plan.choice.spectral->target;
+  const Target& target = plan.choice.target;
   if (target.kind != TargetKind::kNone && target.whole_file &&
       decision.reason == LosslessReason::kNotSmaller) {
     lossless_in_target.insert(number);
   }
-  plan.choice.bound.reset();
-  plan.choice.spectral.reset();
-  plan.choice.codec = encode::lossless_codec(plan.choice.codec);
+  plan.choice = encode::without_loss(plan.choice.codec);
   encoder.kept_lossless().emplace(number, decision.reason);
 }
 
@@ -77,8 +76,8 @@ Result<void> Writer::Impl::decide_alone(std::uint32_t number, EncodePlan& plan) 
   const unsigned threads = plan.geometry.n_chunks == 1 ? 1 : options.threads;
   RateControl control(format::kFrameCosts, threads,
                       [&](const StepSearch& search) { return report(search); });
-  CFCK_TRY_ASSIGN(const std::vector<SpectralDecision> decisions,
-                  control.decide(plan.choice.spectral->target, {&plan, 1}));
+  CFCK_TRY_ASSIGN(const std::vector<StepDecision> decisions,
+                  control.decide(plan.choice.target, {&plan, 1}));
   apply(number, plan, decisions.front());
   return {};
 }
@@ -122,7 +121,7 @@ Result<void> Writer::Impl::decide_together(std::span<Impl* const> writers) {
     return bytes_of_files(writers, rest_sizes, sizes);
   };
   RateControl control(format::kFrameCosts, first.options.threads, listener);
-  CFCK_TRY_ASSIGN(const std::vector<SpectralDecision> decisions,
+  CFCK_TRY_ASSIGN(const std::vector<StepDecision> decisions,
                   control.decide(first.rules.file_target(), plans, all_bytes));
   auto decision = decisions.begin();
   for (Impl* const writer : writers) {
@@ -141,7 +140,7 @@ Result<std::uint64_t> Writer::Impl::file_bytes(std::span<const RecordSize> sizes
   format::RecordLayout blank(sink, 0, layout.index());
   CFCK_TRY(blank.write(format::encode_head()));
   for (std::size_t i = 0; i < deferred.size(); ++i) {
-    CFCK_TRY(format::lay_out(blank, deferred[i].record, deferred[i].plan.geometry, sizes[i]));
+    CFCK_TRY(format::lay_out(blank, deferred[i].record, deferred[i].plan, sizes[i]));
   }
   CFCK_TRY(blank.close_pack());
   format::MetadataFrame end = metadata;
@@ -152,7 +151,7 @@ Result<std::uint64_t> Writer::Impl::file_bytes(std::span<const RecordSize> sizes
 Result<void> Writer::Impl::decide_steps(std::span<Impl* const> writers) {
   for (Impl* const writer : writers) {
     for (Deferred& record : writer->deferred) {
-      if (record.plan.choice.spectral && !record.waits_for_step) {
+      if (record.plan.choice.needs_step() && !record.waits_for_step) {
         CFCK_TRY(writer->decide_alone(record.record, record.plan));
       }
     }

@@ -45,6 +45,10 @@ std::unique_ptr<ByteSource> source_of(const StridedTensor& tensor) {
                                                 tensor.strides);
 }
 
+TensorChoice shared_without_loss() {
+  return encode::without_loss(CodecChoice::kAuto, LosslessReason::kSharedMemory);
+}
+
 // The choice for shared memory: lossy if all its tensors agree on it and none sees only a part,
 // whose digest would need the decoded values.
 TensorChoice choice_for(std::span<const TensorChoice* const> members, const TensorChoice& base,
@@ -55,9 +59,7 @@ TensorChoice choice_for(std::span<const TensorChoice* const> members, const Tens
   if (!base.is_lossy() || (agree && all_whole)) {
     return base;
   }
-  TensorChoice lossless;
-  lossless.reason = LosslessReason::kSharedMemory;
-  return lossless;
+  return shared_without_loss();
 }
 
 // True if a tensor has all elements of its family's memory, in their order.
@@ -198,8 +200,7 @@ Result<void> Writer::Impl::add_planned(const StridedTensor& tensor, const Planne
       CFCK_TRY(check_name(tensor.name));
       Place place{&source, 0, choice};
       if (choice.is_lossy() && !memory.choice.is_lossy()) {
-        place.choice = TensorChoice();
-        place.choice.reason = LosslessReason::kSharedMemory;
+        place.choice = shared_without_loss();
       }
       return push_alias(tensor.name, memory.record, planned.element_offset, tensor.shape,
                         planned.strides, is_whole(tensor, planned, memory.n_elems), tensor.dtype,
@@ -247,8 +248,7 @@ Result<void> Writer::Impl::add_base(std::string_view name, const TensorSource& t
     for (const BaseView& view : views) {
       CFCK_TRY_ASSIGN(const TensorChoice other, rules.choose(view.name, tensor.dtype, *view.shape));
       if (view.is_whole && other.stores_as(choice)) continue;
-      choice = TensorChoice();
-      choice.reason = LosslessReason::kSharedMemory;
+      choice = shared_without_loss();
       break;
     }
   }
@@ -355,8 +355,7 @@ Result<void> Writer::Impl::add_alias(std::string_view name, std::string_view bas
         "a name with the same one; add the base lossless");
   }
   if (choice.is_lossy() && !stored.is_lossy()) {
-    choice = TensorChoice();
-    choice.reason = LosslessReason::kSharedMemory;
+    choice = shared_without_loss();
   }
   Place place{nullptr, 0, choice};
   CFCK_TRY_ASSIGN(place.source,

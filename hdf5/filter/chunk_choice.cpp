@@ -85,11 +85,12 @@ Result<ChunkChoice> choose_written_once(const FilterRequest& request, const Chun
 // bound where values are about as far apart as multiples of the step.
 Result<ChunkChoice> choose_absolute(const FilterRequest& request, const ChunkValues& values) {
   ChunkChoice choice;
-  if (values.dtype == DType::kF16 || values.dtype == DType::kBF16) {
-    choice.fixed_step = std::ldexp(1.0, std::ilogb(request.value) + 1);
-  }
   CFCK_TRY_ASSIGN(choice.tensor,
                   choose(request, values, rewritable_options(request, request.value)));
+  if (values.dtype == DType::kF16 || values.dtype == DType::kBF16) {
+    const double step = std::ldexp(1.0, std::ilogb(request.value) + 1);
+    choice.tensor.request = choice.tensor.request->with_step(step);
+  }
   return choice;
 }
 
@@ -115,9 +116,7 @@ double bound_of(const FilterRequest& request, const ChunkValues& values, ByteVie
 bool is_float(DType dtype) { return codec::find_lossy_encoder(CodecId::kDirect)->supports(dtype); }
 
 encode::TensorChoice without_loss(const FilterRequest& request) {
-  encode::TensorChoice choice;
-  choice.codec = encode::lossless_codec(request.options.codec);
-  return choice;
+  return encode::without_loss(request.options.codec);
 }
 
 Result<ChunkChoice> choose_rung(const FilterRequest& request, const ChunkValues& values,
@@ -125,8 +124,8 @@ Result<ChunkChoice> choose_rung(const FilterRequest& request, const ChunkValues&
   ChunkChoice choice;
   // Half a step, and the rounding to the type, which is less than half a step.
   const double bound = std::min(2 * rung(number), kLargestBound);
-  choice.fixed_step = 2 * rung(number);
   CFCK_TRY_ASSIGN(choice.tensor, choose(request, values, rewritable_options(request, bound)));
+  choice.tensor.request = choice.tensor.request->with_step(2 * rung(number));
   return choice;
 }
 

@@ -18,7 +18,6 @@ struct RungsToTry {
 
 struct ChunkChoice {
   encode::TensorChoice tensor;
-  double fixed_step = 0;            // of codec direct; 0: the codec chooses
   std::optional<RungsToTry> rungs;  // for bits_per_weight, in place of both
 
   bool may_lose() const { return tensor.is_lossy() || rungs; }

@@ -9,18 +9,20 @@
 namespace cfck::hdf5 {
 namespace {
 
-// Finds the step of codec spectral, or that the chunk is smaller without loss. A chunk whose values
-// cannot be had at a rate, such as one of nothing but NaNs, is stored without loss: HDF5 writes
-// chunks when files are closed, where an error would lose what was written before.
+// Finds the step, or that the chunk is smaller without loss. A chunk whose values cannot be had at a
+// rate, such as one of nothing but NaNs, is stored without loss: HDF5 writes chunks when files are
+// closed, where an error would lose what was written before.
 Result<void> find_step(encode::EncodePlan& plan, const encode::FrameCosts& costs,
                        const FilterRequest& request) {
   encode::RateControl control(costs, 1, [](const StepSearch&) -> Result<void> { return {}; });
-  const auto decisions = control.decide(plan.choice.spectral->target, {&plan, 1});
+  const auto decisions = control.decide(plan.choice.target, {&plan, 1});
   if (!decisions && decisions.error().code != ErrorCode::kInvalidArgument) {
     return decisions.error();
   }
-  plan.request = decisions ? decisions->front().request : nullptr;
-  if (plan.request == nullptr) {
+  if (decisions && decisions->front().request) {
+    plan.choice.request = decisions->front().request;
+    plan.has_step = true;
+  } else {
     plan.choice = without_loss(request);
   }
   return {};
@@ -68,7 +70,6 @@ class RungSearch {
   Result<encode::SingleChoice> encode_with(int number) {
     CFCK_TRY_ASSIGN(ChunkChoice choice, choose_rung(request_, values_, number));
     plan_.choice = std::move(choice.tensor);
-    plan_.fixed_step = choice.fixed_step;
     return encode_now();
   }
   Result<encode::SingleChoice> encode_now() {
@@ -105,11 +106,10 @@ Result<encode::SingleChoice> encode_values(const FilterRequest& request, const C
                         .level = request.level},
                        plan);
   plan.choice = std::move(choice.tensor);
-  plan.fixed_step = choice.fixed_step;
   if (choice.rungs) {
     return RungSearch(request, values, plan, bytes, header_bytes, memory).find(*choice.rungs);
   }
-  if (plan.choice.spectral) {
+  if (plan.choice.needs_step()) {
     CFCK_TRY(find_step(plan, message::costs_of_chunks(header_bytes), request));
   }
   return message::encode_chunk(plan, header_bytes, bytes, memory);

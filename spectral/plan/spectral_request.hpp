@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "codec/lossy.hpp"
@@ -13,11 +14,24 @@ namespace cfck::codec {
 
 class SecondMoments;
 
+// A constant that copies of a request share. Equal if the values are: tied tensors have arrays of
+// their own that hold the same.
+template <typename T>
+struct SharedConstant : std::shared_ptr<const T> {
+  SharedConstant() = default;
+  template <typename U>
+  SharedConstant(std::shared_ptr<U> shared) : std::shared_ptr<const T>(std::move(shared)) {}
+
+  friend bool operator==(const SharedConstant& left, const SharedConstant& right) {
+    return left.get() == right.get() || (left && right && *left == *right);
+  }
+};
+
 // Steps are chosen by the caller: rate control knows the whole file. The codec uses this instead of
 // LossyRecord::bound.
 struct SpectralRequest final : CodecRequest {
   // Decoded coefficients are whole multiples of the step, or, with a field, of the step scaled by
-  // the quarter-log2 steps of their place. Positive, finite.
+  // the quarter-log2 steps of their place. Positive, finite; 0: it is still to be found.
   double step = 0;
   // Trellis states: 1 (none), 4, 8 or 64.
   unsigned n_states = 8;
@@ -38,12 +52,29 @@ struct SpectralRequest final : CodecRequest {
   // With them errors are compensated and steps follow from them instead of from `steps`, where the
   // tensor has two axes or kernels and at most 2^24 values, chunks are whole rows, and the sizes
   // agree. Then `lambda` is taken as 0, and states are at most 8.
-  std::shared_ptr<const SecondMoments> moments = nullptr;
+  SharedConstant<SecondMoments> moments = {};
   // With error compensation: as many values as the tensor has, finite, which are quantised instead
   // of its own. Errors are relative to its own all the same.
-  std::shared_ptr<const std::vector<float>> corrected = nullptr;
+  SharedConstant<std::vector<float>> corrected = {};
+
+  // Only for finding the step.
+  StepPreset preset = StepPreset::kFlat;
+  std::optional<Quality> quality = std::nullopt;
+  double step_scale = 1;  // as in OpenStep
+  double sigma = 0;       // as in OpenStep
+  // The step of a quality, of a refined calibration or of training. 0: there is none.
+  double known_step = 0;
+  bool has_target = false;
+
+  // True if the step is to be found from the maximum error.
+  bool follows_bound() const { return !has_target && known_step == 0; }
 
   bool operator==(const SpectralRequest&) const = default;
+  bool equals(const CodecRequest& other) const override;
+  std::optional<OpenStep> open_step() const override;
+  SharedRequest with_step(double found) const override;
+  std::uint64_t align_chunks(DType dtype, const Shape& shape,
+                             std::uint64_t chunk_elems) const override;
 };
 
 // Returns nullptr where the record has no request, or that of another codec.

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "encode/frame_costs.hpp"
+#include "codec/frame_costs.hpp"
 
 namespace cfck::encode {
 namespace {

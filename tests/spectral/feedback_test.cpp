@@ -142,7 +142,7 @@ double ratio_of_errors(const Shape& shape, double step, const std::vector<float>
   LossyRecord record = fed_record(shape, step);
   edited_request(record).moments = moments_of(moments);
   const Coded fed = code(record, bytes_of(values));
-  edited_request(record).moments = nullptr;
+  edited_request(record).moments.reset();
   double low = step / 16;
   double high = step * 16;
   for (int i = 0; i < 12; ++i) {
@@ -188,7 +188,7 @@ TEST(SpectralFeedback, MomentsThatDoNotFitAreIgnored) {
     }
     EXPECT_FALSE(is_fed(record, bytes_of(values)));
     const Coded coded = code(record, bytes_of(values));
-    edited_request(record).moments = nullptr;
+    edited_request(record).moments.reset();
     const Coded without = code(record, bytes_of(values));
     return coded.preamble == without.preamble && coded.decoded == without.decoded &&
            coded.n_bytes() == without.n_bytes();
@@ -226,7 +226,7 @@ TEST(SpectralFeedback, CorrectedValues) {
     record.chunk_elems = chunk_elems;
     const Coded coded = code(record, bytes_of(values));
     LossyRecord same = record;
-    edited_request(same).corrected = nullptr;
+    edited_request(same).corrected.reset();
     EXPECT_EQ(coded.decoded, code(same, bytes_of(corrected)).decoded);
   }
   std::vector<std::uint16_t> brain(values.size());
@@ -251,7 +251,7 @@ TEST(SpectralFeedback, CorrectedValues) {
   record.dtype = DType::kF32;
   edited_request(record).moments = moments_of(correlated(99));
   LossyRecord plain = record;
-  edited_request(plain).corrected = nullptr;
+  edited_request(plain).corrected.reset();
   EXPECT_EQ(code(record, bytes_of(values)).decoded, code(plain, bytes_of(values)).decoded);
   edited_request(record).corrected = std::make_shared<const std::vector<float>>(6399, 0.0f);
   const ReadValues read = [&](std::uint64_t, std::uint64_t, std::vector<std::byte>&) {

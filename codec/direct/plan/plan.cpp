@@ -24,11 +24,6 @@ inline constexpr std::uint64_t kSureShare = 16;
 // Up to this many bytes both codecs are always tried.
 inline constexpr std::size_t kSmallSample = 16384;
 
-// The cost of a lossy record in a file beside its payloads (spec/format.md): an entry of the error
-// table; the frame header and the chunk entry of a preamble.
-constexpr std::uint64_t kErrorEntryBytes = 32;
-constexpr std::uint64_t kPreambleEntryBytes = 24;
-
 // True if the distribution of the values is such that the lossless codec could win far below the
 // size of the values: a sample of them shows each four times.
 bool repeats_values(ByteView values, std::size_t value_bytes) {
@@ -308,7 +303,7 @@ class Planner {
     EncodedChunk& lossless = memory_.lossless;
     CFCK_TRY(encode_lossless(lossless_info(sample_info()), sample_.values, scratch_, lossless));
     const std::uint64_t entries =
-        kErrorEntryBytes + (best_.place == ParameterPlace::kPreamble ? kPreambleEntryBytes : 0);
+        record_.costs.lossy_entries(best_.place == ParameterPlace::kPreamble);
     best_.prefers_lossless = scaled(lossless.payload.size()) <= chosen.bytes + entries;
     return {};
   }

@@ -12,7 +12,8 @@ struct DirectRecord {
   std::span<const std::uint64_t> shape;
   std::uint64_t chunk_elems = 0;  // of all chunks but the last
   EncodeLevel level = EncodeLevel::kDefault;
-  double fixed_step = 0;  // as in LossyRecord
+  double fixed_step = 0;  // as in DirectRequest
+  FrameCosts costs = {};
 };
 
 struct DirectPlan {

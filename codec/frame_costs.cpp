@@ -1,10 +1,10 @@
-#include "encode/frame_costs.hpp"
+#include "codec/frame_costs.hpp"
 
 #include <algorithm>
 
 #include "base/bytes.hpp"
 
-namespace cfck::encode {
+namespace cfck::codec {
 
 bool FrameCosts::is_packed(const ChunkGeometry& geometry,
                            std::uint64_t payload_bytes) const noexcept {
@@ -29,4 +29,4 @@ std::uint64_t FrameCosts::raw(const ChunkGeometry& geometry) const noexcept {
          ceil_div(geometry.n_chunks, raw_chunks_per_frame(geometry)) * header_bytes;
 }
 
-}  // namespace cfck::encode
+}  // namespace cfck::codec
