@@ -1,4 +1,4 @@
-// The library without the example codec reads the rest of a file that has records of it.
+// The library without the example codecs reads the rest of a file that has records of them.
 #include "tests/example_codec/example_file.hpp"
 
 namespace cfck::test {
@@ -10,7 +10,7 @@ TEST(UnknownCodec, OnlyItsRecordsAreUnsupported) {
   for (const Record& record : file->records()) {
     Bytes values(take(n_bytes(record.dtype, record.shape)));
     const Result<void> read = file->read_elements(record, 0, record.n_elems, values);
-    if (record.codec == kRunsId) {
+    if (record.codec == kRunsId || record.codec == kRoundedId) {
       ASSERT_FALSE(read) << record.name;
       EXPECT_EQ(read.error().code, ErrorCode::kUnsupported);
       EXPECT_EQ(read.error().record, record.name);
@@ -21,7 +21,10 @@ TEST(UnknownCodec, OnlyItsRecordsAreUnsupported) {
   }
 }
 
-TEST(UnknownCodec, IsNotFoundByItsName) { EXPECT_FALSE(codec_choice_from_name("runs")); }
+TEST(UnknownCodec, IsNotFoundByItsName) {
+  EXPECT_FALSE(codec_choice_from_name("runs"));
+  EXPECT_FALSE(codec_choice_from_name("rounded"));
+}
 
 }  // namespace
 }  // namespace cfck::test
