@@ -4,6 +4,9 @@ A file belongs to the room whose name is the longest beginning of its path. It m
 its own room, of rooms on lower lines of ROOMS, and the public headers; rooms that share a line know
 nothing of each other. Public headers include each other and the standard library only. Tests,
 benchmarks and examples may include everything.
+
+Encoding and the file know codecs only through the registry: they neither include a codec nor name
+one, but for raw and lossless (BLIND).
 """
 
 from __future__ import annotations
@@ -58,6 +61,21 @@ ROOMS: list[tuple[str, ...]] = [
 ]
 FREE = ("tests", "bench", "examples")
 LINES = {room: line for line, rooms in enumerate(ROOMS) for room in rooms}
+
+# Folders that ask the registry where codecs differ, the codecs that they may not include, and those
+# that they may name.
+BLIND = ("encode", "format")
+CODECS = ("codec/direct", "spectral")
+NAMED = {"kAuto", "kRaw", "kLossless"}
+# Files that name a codec all the same.
+SEEING = {
+    # The format says what the index has of each codec, also to readers without the codec.
+    "format/container/index_errors.cpp",
+    # Device loads do not ask codecs yet what the device needs for a chunk.
+    "format/read/device/device_jobs.cpp",
+    "format/read/device/device_load.cpp",
+    "format/read/device/device_slot.cpp",
+}
 
 # Where each file is included: the file that does, the line, the file that is included.
 Arrow = tuple[str, int, str]
@@ -132,6 +150,35 @@ def _wrong_way(path: str, line: int, target: str) -> Iterator[Problem]:
         "both need to a lower room, or give a new folder its line (ROOMS in "
         "scripts/checks/includes.py)",
     )  # fmt: skip
+
+
+def _codecs_of(root: Path, graph: Graph, path: str) -> Iterator[tuple[int, str]]:
+    """Where a file includes or names a codec, and what it does."""
+    for own, line, target in graph.arrows:
+        if own == path and any(is_in(target, folder) for folder in CODECS):
+            yield line, f"includes {target}"
+    text = list(cpp.tokens((root / path).read_text(encoding="utf-8")))
+    for kind, mark, name in zip(text, text[1:], text[2:], strict=False):
+        is_codec = kind.text in ("CodecId", "CodecChoice") and mark.text == "::"
+        if is_codec and name.text not in NAMED:
+            yield name.line, f"names {kind.text}::{name.text}"
+
+
+def known_codecs(root: Path, graph: Graph) -> Iterator[Problem]:
+    """Codecs that encoding or the file know, and exceptions that are none."""
+    for path in sorted(graph.files):
+        if not any(is_in(path, folder) for folder in BLIND):
+            continue
+        found = list(_codecs_of(root, graph, path))
+        if path in SEEING:
+            if not found:
+                yield Problem(path, 1, "it names no codec: take it out of SEEING in includes.py")
+            continue
+        for line, what in found:
+            yield Problem(
+                path, line, f"{what}: ask the registry, whose codecs answer for themselves "
+                "(codec/lossy.hpp, codec/codec.hpp)",
+            )  # fmt: skip
 
 
 def homeless(graph: Graph) -> Iterator[Problem]:
@@ -212,6 +259,7 @@ def check(root: Path) -> Iterator[Problem]:
     graph = Graph(root)
     for part in (wrong_ways, homeless, unresolved, file_circles, folder_circles):
         yield from part(graph)
+    yield from known_codecs(root, graph)
 
 
 if __name__ == "__main__":

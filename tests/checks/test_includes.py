@@ -38,6 +38,30 @@ def test_a_codec_that_includes_another(tree, run):
         (tree({}) / path).unlink()
 
 
+def test_a_codec_that_encoding_knows(tree, run):
+    known = "#include <memory>\nauto raw = CodecId::kRaw;\nauto any = CodecChoice::kAuto;\n"
+    assert run("includes", tree(GOOD | {"encode/rules/a.cpp": known})) == []
+    include = known + '#include "codec/direct/steps.hpp"\n'
+    (line,) = lines_with(tree, run, "encode/rules/a.cpp", include)
+    assert line.startswith(
+        "encode/rules/a.cpp:4: includes codec/direct/steps.hpp: ask the registry"
+    )
+    for path in ("encode/rules/a.cpp", "format/write/a.cpp"):
+        name = (
+            known + "// CodecId::kDirect\nbool is(CodecId id) { return id == CodecId::kDirect; }\n"
+        )
+        (line,) = lines_with(tree, run, path, name)
+        assert line.startswith(f"{path}:5: names CodecId::kDirect: ask the registry")
+        (tree({}) / path).unlink()
+
+
+def test_an_exception_that_is_none(tree, run):
+    path = "format/container/index_errors.cpp"
+    assert run("includes", tree(GOOD | {path: "auto id = CodecId::kDirect;\n"})) == []
+    (line,) = lines_with(tree, run, path, "auto id = CodecId::kRaw;\n")
+    assert line.startswith(f"{path}:1: it names no codec")
+
+
 def test_tests_in_sources(tree, run):
     (line,) = lines_with(tree, run, "tools/cli/a.cpp", '#include "tests/support/b.hpp"\n')
     assert line.startswith("tools/cli/a.cpp:1: tests/support/b.hpp is a test")
