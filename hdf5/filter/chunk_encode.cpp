@@ -9,9 +9,9 @@
 namespace cfck::hdf5 {
 namespace {
 
-// Finds the step, or that the chunk is smaller without loss. A chunk whose values cannot be had at a
-// rate, such as one of nothing but NaNs, is stored without loss: HDF5 writes chunks when files are
-// closed, where an error would lose what was written before.
+// Finds the step, or that the chunk is smaller without loss. A chunk whose values cannot be had at
+// a rate, such as one of nothing but NaNs, is stored without loss: HDF5 writes chunks when files
+// are closed, where an error would lose what was written before.
 Result<void> find_step(encode::EncodePlan& plan, const encode::FrameCosts& costs,
                        const FilterRequest& request) {
   encode::RateControl control(costs, 1, [](const StepSearch&) -> Result<void> { return {}; });
