@@ -12,9 +12,11 @@
 #include "cfck/options.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
-#include "codec/device_plan.hpp"
 
 namespace cfck::codec {
+
+struct DevicePlan;  // codec/device_plan.hpp, as what follows
+class ParametersForDevice;
 
 // No chunk decodes to more bytes (spec/format.md, section 4); so every length in a payload
 // fits 32 bits.

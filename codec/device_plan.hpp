@@ -9,25 +9,11 @@
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
 #include "codec/device_chunk.hpp"
+#include "device/kernels.hpp"
 
 namespace cfck::codec {
 
 class Scratch;
-
-// Kernels that decode chunks, one for each codec and format of values.
-enum class DeviceKernel : std::uint8_t {
-  kLosslessF64,
-  kLosslessF32,
-  kLosslessBf16,
-  kLosslessF16,
-  kLosslessE5m2,
-  kLosslessE4m3,
-  kDirectF64,
-  kDirectF32,
-  kDirectBf16,
-  kDirectF16,
-};
-inline constexpr unsigned kDeviceKernels = 10;
 
 enum class DeviceWay : std::uint8_t {
   kHost,    // no kernel does it, or the payload is refused: the host's decoder says why
@@ -58,7 +44,7 @@ struct DeviceMemoryNeeds {
 
 struct DevicePlan {
   DeviceWay way = DeviceWay::kHost;
-  DeviceKernel kernel = DeviceKernel::kLosslessF64;
+  device::Kernel kernel = device::Kernel::kDecodeLosslessF64;
   std::uint32_t n_values = 0;
   std::uint32_t body_bytes = 0;
   std::uint32_t values_at = 0;    // of kCopy and kRepeat: place in the payload

@@ -3,6 +3,7 @@
 
 #include "codec/common/groups.hpp"
 #include "codec/common/lossless_fallback.hpp"
+#include "codec/device_plan.hpp"
 #include "codec/lossless/chunk_header.hpp"
 #include "codec/lossless/lossless.hpp"
 
@@ -10,28 +11,28 @@ namespace cfck::codec {
 namespace {
 
 // The kernel that decodes mode 2; kHost where there is none for the dtype.
-DeviceWay choose_kernel(DType dtype, DeviceKernel& kernel) {
+DeviceWay choose_kernel(DType dtype, device::Kernel& kernel) {
   switch (dtype) {
     case DType::kF64:
-      kernel = DeviceKernel::kLosslessF64;
+      kernel = device::Kernel::kDecodeLosslessF64;
       return DeviceWay::kKernel;
     case DType::kF32:
     case DType::kC64:
-      kernel = DeviceKernel::kLosslessF32;
+      kernel = device::Kernel::kDecodeLosslessF32;
       return DeviceWay::kKernel;
     case DType::kBF16:
-      kernel = DeviceKernel::kLosslessBf16;
+      kernel = device::Kernel::kDecodeLosslessBf16;
       return DeviceWay::kKernel;
     case DType::kF16:
-      kernel = DeviceKernel::kLosslessF16;
+      kernel = device::Kernel::kDecodeLosslessF16;
       return DeviceWay::kKernel;
     case DType::kF8E5M2:
     case DType::kF8E5M2Fnuz:
-      kernel = DeviceKernel::kLosslessE5m2;
+      kernel = device::Kernel::kDecodeLosslessE5m2;
       return DeviceWay::kKernel;
     case DType::kF8E4M3:
     case DType::kF8E4M3Fnuz:
-      kernel = DeviceKernel::kLosslessE4m3;
+      kernel = device::Kernel::kDecodeLosslessE4m3;
       return DeviceWay::kKernel;
     default:
       return DeviceWay::kHost;

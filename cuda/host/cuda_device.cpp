@@ -16,9 +16,6 @@ namespace cfck::cuda {
 namespace {
 
 constexpr int kOldestCapability = 75;
-// Each multiprocessor has so many: enough loads under way for all of the memory's rate, and room
-// for blocks that decode.
-constexpr unsigned kHashBlocks = 2;
 
 DriverPointer address_of(const void* pointer) {
   return static_cast<DriverPointer>(reinterpret_cast<std::uintptr_t>(pointer));
@@ -36,7 +33,7 @@ class CudaDevice {
   unsigned n_multiprocessors() const { return n_multiprocessors_; }
   // Loads the part of the code that has the kernel at its first use. Requires: the context is
   // current.
-  Result<DriverFunction> kernel(unsigned number);
+  Result<DriverFunction> function_of(const KernelForm& form);
   // Requires: the context is current.
   Result<void> copy_to_host(MutableBytes to, const std::byte* from);
 
@@ -50,7 +47,7 @@ class CudaDevice {
   unsigned n_multiprocessors_ = 1;
   std::mutex mutex_;
   std::array<DriverModule, kCodeParts> modules_ = {};
-  std::array<DriverFunction, kKernels> kernels_ = {};
+  std::map<const KernelForm*, DriverFunction> functions_;
   std::mutex copying_;
   DriverStream copies_ = nullptr;  // to the host
 };
@@ -90,15 +87,15 @@ Error no_such_device(int number, int n_devices) {
                      std::to_string(n_devices));
 }
 
-class CudaQueues final : public codec::DeviceQueues {
+class CudaQueue final : public device::Queue {
  public:
-  CudaQueues(CudaDevice& device, DriverStream stream)
+  CudaQueue(CudaDevice& device, DriverStream stream)
       : device_(device), driver_(device.driver()), stream_(stream) {}
-  ~CudaQueues() override;
+  ~CudaQueue() override;
 
   Result<void> start();
   Result<void> upload(std::byte* to, ByteView from) override;
-  Result<void> launch(const codec::DeviceWork& work) override;
+  Result<void> launch(const device::Launch& launch) override;
   Result<void> download(MutableBytes to, const std::byte* from) override;
   Result<std::uint64_t> mark() override;
   Result<void> wait(std::uint64_t mark) override;
@@ -110,8 +107,8 @@ class CudaQueues final : public codec::DeviceQueues {
   Result<void> join(DriverStream stream, DriverStream other);
   // Lets work wait for the copies so far.
   Result<void> join_copies();
-  Result<void> launch_kernel(unsigned kernel, const LaunchShape& shape, void* batch,
-                             DriverStream stream);
+  // Lets the caller's stream wait for everything so far.
+  Result<void> join_all();
 
   CudaDevice& device_;
   const Driver& driver_;
@@ -120,12 +117,13 @@ class CudaQueues final : public codec::DeviceQueues {
   // Hashing waits for memory and decoding for instructions: they go on side by side.
   DriverStream hashes_ = nullptr;
   bool has_new_copies_ = false;
+  bool has_new_hashes_ = false;
   std::vector<DriverEvent> idle_events_;
   std::map<std::uint64_t, DriverEvent> marks_;
   std::uint64_t next_mark_ = 1;
 };
 
-void CudaQueues::wait_for_all() noexcept {
+void CudaQueue::wait_for_all() noexcept {
   const CurrentContext current(device_);
   // The stream of the caller may be another one in this thread (cudaStreamPerThread).
   for (const auto& [mark, event] : marks_) {
@@ -139,7 +137,7 @@ void CudaQueues::wait_for_all() noexcept {
   (void)driver_.StreamSynchronize(stream_);
 }
 
-CudaQueues::~CudaQueues() {
+CudaQueue::~CudaQueue() {
   const CurrentContext current(device_);
   for (const DriverStream stream : {copies_, hashes_}) {
     if (stream != nullptr) {
@@ -154,7 +152,7 @@ CudaQueues::~CudaQueues() {
   }
 }
 
-Result<void> CudaQueues::start() {
+Result<void> CudaQueue::start() {
   const CurrentContext current(device_);
   CFCK_TRY(current.check());
   if (stream_ != nullptr) {
@@ -172,14 +170,14 @@ Result<void> CudaQueues::start() {
   return join(copies_, stream_);
 }
 
-Result<void> CudaQueues::join(DriverStream stream, DriverStream other) {
+Result<void> CudaQueue::join(DriverStream stream, DriverStream other) {
   CFCK_TRY_ASSIGN(const DriverEvent event, take_event());
   idle_events_.push_back(event);  // a wait refers to what was recorded before it
   CFCK_TRY(check(driver_, driver_.EventRecord(event, other), "record an event"));
   return check(driver_, driver_.StreamWaitEvent(stream, event, 0), "wait for an event");
 }
 
-Result<DriverEvent> CudaQueues::take_event() {
+Result<DriverEvent> CudaQueue::take_event() {
   DriverEvent event = nullptr;
   if (!idle_events_.empty()) {
     event = idle_events_.back();
@@ -190,7 +188,7 @@ Result<DriverEvent> CudaQueues::take_event() {
   return event;
 }
 
-Result<void> CudaQueues::upload(std::byte* to, ByteView from) {
+Result<void> CudaQueue::upload(std::byte* to, ByteView from) {
   if (from.empty()) {
     return {};
   }
@@ -201,7 +199,7 @@ Result<void> CudaQueues::upload(std::byte* to, ByteView from) {
                "copy to the device");
 }
 
-Result<void> CudaQueues::join_copies() {
+Result<void> CudaQueue::join_copies() {
   if (!has_new_copies_) {
     return {};
   }
@@ -211,60 +209,47 @@ Result<void> CudaQueues::join_copies() {
   return {};
 }
 
-Result<void> CudaQueues::launch_kernel(unsigned kernel, const LaunchShape& shape, void* batch,
-                                       DriverStream stream) {
-  CFCK_TRY_ASSIGN(const DriverFunction function, device_.kernel(kernel));
-  void* parameters[] = {batch};
-  return check(driver_,
-               driver_.LaunchKernel(function, shape.n_blocks, 1, 1, 32 * shape.warps_per_block, 1,
-                                    1, 0, stream, parameters, nullptr),
-               "start a kernel");
+Result<void> CudaQueue::join_all() {
+  CFCK_TRY(join_copies());
+  if (has_new_hashes_) {
+    CFCK_TRY(join(stream_, hashes_));
+    has_new_hashes_ = false;
+  }
+  return {};
 }
 
-Result<void> CudaQueues::launch(const codec::DeviceWork& work) {
+Result<void> CudaQueue::launch(const device::Launch& launch) {
   const CurrentContext current(device_);
   CFCK_TRY(current.check());
   CFCK_TRY(join_copies());
-  const unsigned n = device_.n_multiprocessors();
-  codec::DeviceWork batch = work;  // parameters are copied when a kernel is started
-  if (work.extents.n_extents != 0) {
-    const auto shape = shape_of_items(work.extents.n_extents, n, kWarpsPerBlock, kHashBlocks);
-    CFCK_TRY(launch_kernel(kHashKernel, shape, &batch.extents, hashes_));
-  }
-  if (work.copies.n_copies != 0) {
-    const auto shape = shape_of_pieces(work.copies.n_pieces, n);
-    CFCK_TRY(launch_kernel(kCopyKernel, shape, &batch.copies, stream_));
-  }
-  for (unsigned k = 0; k < codec::kDeviceKernels; ++k) {
-    if (work.chunks[k].n_chunks == 0) {
-      continue;
-    }
-    const auto chosen =
-        launch_for_chunks(static_cast<codec::DeviceKernel>(k), work.chunks[k].n_chunks, n);
-    CFCK_TRY(launch_kernel(chosen.kernel, chosen.shape, &batch.chunks[k], stream_));
-  }
-  if (work.gathers.n_gathers != 0) {
-    const auto shape = shape_of_pieces(work.gathers.n_pieces, n);
-    CFCK_TRY(launch_kernel(kGatherKernel, shape, &batch.gathers, stream_));
-  }
-  return work.extents.n_extents != 0 ? join(stream_, hashes_) : Result<void>();
+  const FormLaunch chosen =
+      form_for_items(launch.kernel, launch.n_items, device_.n_multiprocessors());
+  CFCK_TRY_ASSIGN(const DriverFunction function, device_.function_of(*chosen.form));
+  const bool is_hash = launch.kernel == device::Kernel::kHashExtents;
+  has_new_hashes_ = has_new_hashes_ || is_hash;
+  device::Launch copy = launch;  // the driver copies the argument too
+  void* parameters[] = {copy.argument.data()};
+  return check(driver_,
+               driver_.LaunchKernel(function, chosen.n_blocks, 1, 1, 32 * chosen.warps_per_block, 1,
+                                    1, 0, is_hash ? hashes_ : stream_, parameters, nullptr),
+               "start a kernel");
 }
 
-Result<void> CudaQueues::download(MutableBytes to, const std::byte* from) {
+Result<void> CudaQueue::download(MutableBytes to, const std::byte* from) {
   if (to.empty()) {
     return {};
   }
   const CurrentContext current(device_);
   CFCK_TRY(current.check());
-  CFCK_TRY(join_copies());
+  CFCK_TRY(join_all());
   return check(driver_, driver_.MemcpyDtoHAsync(to.data(), address_of(from), to.size(), stream_),
                "copy from the device");
 }
 
-Result<std::uint64_t> CudaQueues::mark() {
+Result<std::uint64_t> CudaQueue::mark() {
   const CurrentContext current(device_);
   CFCK_TRY(current.check());
-  CFCK_TRY(join_copies());
+  CFCK_TRY(join_all());
   CFCK_TRY_ASSIGN(const DriverEvent event, take_event());
   const DriverResult result = driver_.EventRecord(event, stream_);
   if (result != 0) {
@@ -275,7 +260,7 @@ Result<std::uint64_t> CudaQueues::mark() {
   return next_mark_++;
 }
 
-Result<void> CudaQueues::wait(std::uint64_t mark) {
+Result<void> CudaQueue::wait(std::uint64_t mark) {
   const auto found = marks_.find(mark);
   if (found == marks_.end()) {
     return {};  // waited for already
@@ -324,22 +309,21 @@ Result<void> CudaDevice::prepare() {
   return check(driver_, driver_.DevicePrimaryCtxRetain(&context_, device), "use the device");
 }
 
-Result<DriverFunction> CudaDevice::kernel(unsigned number) {
+Result<DriverFunction> CudaDevice::function_of(const KernelForm& form) {
   const std::lock_guard lock(mutex_);
-  if (kernels_[number] != nullptr) {
-    return kernels_[number];
+  if (const auto found = functions_.find(&form); found != functions_.end()) {
+    return found->second;
   }
-  const auto part = static_cast<unsigned>(kKernelNames[number].part);
+  const auto part = static_cast<unsigned>(form.part);
   if (modules_[part] == nullptr) {
     CFCK_TRY_ASSIGN(const DeviceCode* const code, open_device_code());
     CFCK_TRY(check(driver_, driver_.ModuleLoadData(&modules_[part], code->images[part]),
                    "load the kernels"));
   }
   DriverFunction function = nullptr;
-  CFCK_TRY(check(driver_,
-                 driver_.ModuleGetFunction(&function, modules_[part], kKernelNames[number].name),
+  CFCK_TRY(check(driver_, driver_.ModuleGetFunction(&function, modules_[part], form.name),
                  "find a kernel"));
-  kernels_[number] = function;
+  functions_.emplace(&form, function);
   return function;
 }
 
@@ -371,10 +355,10 @@ Result<CudaDevice*> open_device(int number) {
   return devices.emplace(number, std::move(device)).first->second.get();
 }
 
-Result<std::unique_ptr<codec::DeviceQueues>> open_queues(CudaDevice& device, void* stream) {
-  auto queues = std::make_unique<CudaQueues>(device, static_cast<DriverStream>(stream));
-  CFCK_TRY(queues->start());
-  return std::unique_ptr<codec::DeviceQueues>(std::move(queues));
+Result<std::unique_ptr<device::Queue>> open_queue(CudaDevice& device, void* stream) {
+  auto queue = std::make_unique<CudaQueue>(device, static_cast<DriverStream>(stream));
+  CFCK_TRY(queue->start());
+  return std::unique_ptr<device::Queue>(std::move(queue));
 }
 
 Result<void> copy_to_host(CudaDevice& device, MutableBytes to, const std::byte* from) {

@@ -1,11 +1,11 @@
-// A device of NVIDIA as decoding sees it (codec/device.hpp).
+// A device of NVIDIA behind the interface of device/queue.hpp.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
-#include "codec/device.hpp"
+#include "device/queue.hpp"
 
 namespace cfck::cuda {
 
@@ -17,10 +17,10 @@ class CudaDevice;
 // one too old, a forked child. kIo, kOutOfMemory. Thread-safe.
 Result<CudaDevice*> open_device(int number);
 
-// Queues on a device; work goes to `stream`, a CUstream of the caller, nullptr for the default
+// A queue of a device; work goes to `stream`, a CUstream of the caller, nullptr for the default
 // stream, and begins after what is there. Errors: kInvalidArgument for a stream of another device;
 // kIo.
-Result<std::unique_ptr<codec::DeviceQueues>> open_queues(CudaDevice& device, void* stream);
+Result<std::unique_ptr<device::Queue>> open_queue(CudaDevice& device, void* stream);
 
 // Errors: kInvalidArgument where `address` is not memory of the device. `what` names it.
 Result<void> check_memory(CudaDevice& device, const void* address, const char* what);

@@ -4,6 +4,7 @@
 #include "codec/device_batch.hpp"
 #include "codec/entropy/rans/rans_device_tables.hpp"
 #include "cuda/host/device_code.hpp"
+#include "device/batches.hpp"
 
 namespace cfck::cuda {
 
@@ -15,7 +16,7 @@ const char* device_code_build() {
                         std::to_string(kDeviceInterface) + ", sizes";
     for (const std::size_t size :
          {sizeof(codec::DeviceChunk), sizeof(codec::DeviceParameters), sizeof(codec::DeviceBatch),
-          sizeof(codec::DeviceExtent), sizeof(codec::DeviceCopy), sizeof(codec::DeviceGather),
+          sizeof(device::Extent), sizeof(device::Copy), sizeof(device::Gather),
           sizeof(codec::DeviceTable)}) {
       build += " " + std::to_string(size);
     }

@@ -8,6 +8,7 @@
 #include "codec/entropy/rans/rans_device_tables.hpp"
 #include "codec/lossless/lossless_team_device.cuh"
 #include "cuda/kernels/launch_shapes.hpp"
+#include "device/batches.hpp"
 
 namespace cfck::cuda {
 
@@ -26,7 +27,7 @@ CFCK_DEVICE void take_in_turn(std::uint32_t* next, std::uint32_t n, Decode&& dec
 
 CFCK_DEVICE void set_status(std::uint32_t* statuses, std::uint32_t i, bool fits) {
   if (simt::lane() == 0) {
-    statuses[i] = fits ? codec::kDeviceOk : codec::kDeviceFailed;
+    statuses[i] = fits ? device::kOk : device::kFailed;
   }
 }
 
@@ -88,9 +89,9 @@ CFCK_DEVICE void decode_direct_batch(const codec::DeviceBatch& batch, codec::Dir
   });
 }
 
-CFCK_DEVICE void hash_batch(const codec::DeviceExtents& batch) {
+CFCK_DEVICE void hash_extents(const device::Extents& batch, unsigned /*n_blocks*/) {
   take_in_turn(batch.next, batch.n_extents, [&](std::uint32_t i) {
-    const codec::DeviceExtent& extent = batch.extents[i];
+    const device::Extent& extent = batch.extents[i];
     set_status(batch.statuses, i, simt::warp_hash64(extent.data, extent.n_bytes) == extent.hash);
   });
 }
@@ -114,7 +115,7 @@ CFCK_DEVICE void take_pieces(const Item* items, std::uint32_t n_items, std::uint
 }
 
 // One word of a value that is repeated.
-CFCK_DEVICE std::uint32_t repeated_word(const codec::DeviceCopy& copy, std::uint64_t at) {
+CFCK_DEVICE std::uint32_t repeated_word(const device::Copy& copy, std::uint64_t at) {
   std::uint32_t word = 0;
   CFCK_UNROLL
   for (unsigned b = 0; b < 4; ++b) {
@@ -124,7 +125,7 @@ CFCK_DEVICE std::uint32_t repeated_word(const codec::DeviceCopy& copy, std::uint
 }
 
 // Writes bytes [begin, end) of a copy.
-CFCK_DEVICE void copy_piece(const codec::DeviceCopy& copy, std::uint64_t begin, std::uint64_t end) {
+CFCK_DEVICE void copy_piece(const device::Copy& copy, std::uint64_t begin, std::uint64_t end) {
   const unsigned n_threads = simt::warps_per_block() * simt::kWarpLanes;
   const unsigned thread = simt::warp_of_block() * simt::kWarpLanes + simt::lane();
   const bool is_fill = copy.value_bytes != 0;
@@ -145,17 +146,17 @@ CFCK_DEVICE void copy_piece(const codec::DeviceCopy& copy, std::uint64_t begin, 
   }
 }
 
-CFCK_DEVICE void copy_batch(const codec::DeviceCopies& batch, unsigned n_blocks) {
+CFCK_DEVICE void copy_bytes(const device::Copies& batch, unsigned n_blocks) {
   take_pieces(batch.copies, batch.n_copies, batch.n_pieces, n_blocks,
-              [](const codec::DeviceCopy& copy, std::uint32_t piece) {
-                const std::uint64_t begin = std::uint64_t{piece} * codec::kCopyPieceBytes;
-                const std::uint64_t end = begin + codec::kCopyPieceBytes;
+              [](const device::Copy& copy, std::uint32_t piece) {
+                const std::uint64_t begin = std::uint64_t{piece} * device::kCopyPieceBytes;
+                const std::uint64_t end = begin + device::kCopyPieceBytes;
                 copy_piece(copy, begin, end < copy.n_bytes ? end : copy.n_bytes);
               });
 }
 
 // Returns the element of the tensor that is number `flat` of the view.
-CFCK_DEVICE std::uint64_t element_of(const codec::DeviceGather& gather, std::uint64_t flat) {
+CFCK_DEVICE std::uint64_t element_of(const device::Gather& gather, std::uint64_t flat) {
   std::uint64_t element = gather.offset;
   CFCK_NO_UNROLL
   for (unsigned i = gather.n_dimensions; i-- > 0;) {
@@ -166,7 +167,7 @@ CFCK_DEVICE std::uint64_t element_of(const codec::DeviceGather& gather, std::uin
 }
 
 template <class Word>
-CFCK_DEVICE void copy_element(const codec::DeviceGather& gather, std::uint64_t i,
+CFCK_DEVICE void copy_element(const device::Gather& gather, std::uint64_t i,
                               std::uint64_t element) {
   constexpr unsigned kBytes = sizeof(Word);
   const unsigned n_words = gather.element_bytes / kBytes;
@@ -179,7 +180,7 @@ CFCK_DEVICE void copy_element(const codec::DeviceGather& gather, std::uint64_t i
 }
 
 // Writes elements [begin, end) of a gather.
-CFCK_DEVICE void gather_piece(const codec::DeviceGather& gather, std::uint64_t begin,
+CFCK_DEVICE void gather_piece(const device::Gather& gather, std::uint64_t begin,
                               std::uint64_t end) {
   const unsigned n_threads = simt::warps_per_block() * simt::kWarpLanes;
   const unsigned thread = simt::warp_of_block() * simt::kWarpLanes + simt::lane();
@@ -202,11 +203,11 @@ CFCK_DEVICE void gather_piece(const codec::DeviceGather& gather, std::uint64_t b
   }
 }
 
-CFCK_DEVICE void gather_batch(const codec::DeviceGathers& batch, unsigned n_blocks) {
+CFCK_DEVICE void gather_elements(const device::Gathers& batch, unsigned n_blocks) {
   take_pieces(batch.gathers, batch.n_gathers, batch.n_pieces, n_blocks,
-              [](const codec::DeviceGather& gather, std::uint32_t piece) {
-                const std::uint64_t begin = std::uint64_t{piece} * codec::kGatherPieceElems;
-                const std::uint64_t end = begin + codec::kGatherPieceElems;
+              [](const device::Gather& gather, std::uint32_t piece) {
+                const std::uint64_t begin = std::uint64_t{piece} * device::kGatherPieceElems;
+                const std::uint64_t end = begin + device::kGatherPieceElems;
                 gather_piece(gather, begin, end < gather.n_elems ? end : gather.n_elems);
               });
 }

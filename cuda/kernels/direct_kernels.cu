@@ -1,19 +1,15 @@
-// Kernels of the direct codec, one for each dtype (decode_batch.cuh).
+// Kernels of the direct codec that give each chunk a warp (device/kernels.inc).
 #include "cuda/kernels/decode_batch.cuh"
 
 namespace cfck::cuda {
 
-#define CFCK_DIRECT_KERNEL(name, Value)                                                \
+#define CFCK_DIRECT_DECODER(dtype, Dtype)                                              \
   extern "C" __global__ void __launch_bounds__(kDirectWarpsPerBlock* simt::kWarpLanes, \
                                                kDirectBlocks)                          \
-      name(const codec::DeviceBatch batch) {                                           \
+      cfck_direct_##dtype(const codec::DeviceBatch batch) {                            \
     __shared__ codec::DirectShared shared[kDirectWarpsPerBlock];                       \
-    decode_direct_batch<codec::Value>(batch, shared);                                  \
+    decode_direct_batch<codec::Value##Dtype>(batch, shared);                           \
   }
-
-CFCK_DIRECT_KERNEL(cfck_direct_f64, ValueF64)
-CFCK_DIRECT_KERNEL(cfck_direct_f32, ValueF32)
-CFCK_DIRECT_KERNEL(cfck_direct_bf16, ValueBf16)
-CFCK_DIRECT_KERNEL(cfck_direct_f16, ValueF16)
+#include "device/kernels.inc"
 
 }  // namespace cfck::cuda

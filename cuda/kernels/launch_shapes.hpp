@@ -5,16 +5,18 @@
 
 namespace cfck::cuda {
 
-inline constexpr unsigned kWarpsPerBlock = 4;
-inline constexpr unsigned kWarpsOfTeam = 4;  // one for each lane set of a chunk
-// The tables of the direct codec take 10 KiB for each warp.
-inline constexpr unsigned kDirectWarpsPerBlock = 2;
+inline constexpr unsigned kWarpsPerBlock = 4;  // of kernels that work on bytes
+inline constexpr unsigned kWarpsOfTeam = 4;    // one for each lane set of a chunk
 
-// With 128 registers for each thread 16 warps fit a multiprocessor. Teams of the direct codec take
-// more, and there are never many of them.
+// With 128 registers for each thread 16 warps fit a multiprocessor.
+inline constexpr unsigned kLosslessWarpsPerBlock = 4;
 inline constexpr unsigned kLosslessBlocks = 4;
-inline constexpr unsigned kTeamBlocks = 4;
-inline constexpr unsigned kDirectTeamBlocks = 3;
+inline constexpr unsigned kLosslessTeamBlocks = 4;
+
+// The tables of the direct codec take 10 KiB for each warp. Its teams take more registers, and
+// there are never many of them.
+inline constexpr unsigned kDirectWarpsPerBlock = 2;
 inline constexpr unsigned kDirectBlocks = 8;
+inline constexpr unsigned kDirectTeamBlocks = 3;
 
 }  // namespace cfck::cuda

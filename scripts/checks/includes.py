@@ -30,6 +30,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("base/cpu", "base/simt"),
     ("base",),
     ("base/hashing", "base/threads", "base/files"),
+    ("device",),
     ("codec",),
     ("codec/common",),
     ("codec/entropy",),

@@ -11,11 +11,11 @@
 namespace cfck::cuda {
 namespace {
 
-using codec::DeviceCopies;
-using codec::DeviceCopy;
-using codec::DeviceExtent;
-using codec::DeviceExtents;
-using codec::kCopyPieceBytes;
+using device::Copies;
+using device::Copy;
+using device::Extent;
+using device::Extents;
+using device::kCopyPieceBytes;
 
 constexpr unsigned kBlocks = 3;
 
@@ -34,7 +34,7 @@ const std::uint8_t* address(const std::vector<std::byte>& bytes) {
 
 TEST(EmulatedBatches, DamagedExtentsAreTheOnesThatFail) {
   std::vector<std::vector<std::byte>> contents;
-  std::vector<DeviceExtent> extents;
+  std::vector<Extent> extents;
   for (const std::size_t n : {1u, 9u, 100u, 241u, 3000u, 5000u, 64u, 1025u, 7u, 2048u, 17u}) {
     contents.push_back(some_bytes(n));
     const std::uint64_t hash = hash64(contents.back()) ^ (extents.size() % 3 == 1 ? 1 : 0);
@@ -42,11 +42,12 @@ TEST(EmulatedBatches, DamagedExtentsAreTheOnesThatFail) {
   }
   std::vector<std::uint32_t> statuses(extents.size(), 7);
   std::uint32_t next = 0;
-  const DeviceExtents batch{extents.data(), statuses.data(), &next,
-                            static_cast<std::uint32_t>(extents.size())};
-  simt::emulate(simt::Launch{kBlocks, kWarpsPerBlock}, 0, [&](void*) { hash_batch(batch); });
+  const Extents batch{extents.data(), statuses.data(), &next,
+                      static_cast<std::uint32_t>(extents.size())};
+  simt::emulate(simt::Launch{kBlocks, kWarpsPerBlock}, 0,
+                [&](void*) { hash_extents(batch, kBlocks); });
   for (std::size_t i = 0; i < statuses.size(); ++i) {
-    EXPECT_EQ(statuses[i], i % 3 == 1 ? codec::kDeviceFailed : codec::kDeviceOk) << i;
+    EXPECT_EQ(statuses[i], i % 3 == 1 ? device::kFailed : device::kOk) << i;
   }
 }
 
@@ -54,7 +55,7 @@ TEST(EmulatedBatches, DamagedExtentsAreTheOnesThatFail) {
 TEST(EmulatedBatches, BytesAreCopiedAndValuesRepeated) {
   const auto from = some_bytes(2 * kCopyPieceBytes + 100);
   std::vector<std::vector<std::byte>> outputs;
-  std::vector<DeviceCopy> copies;
+  std::vector<Copy> copies;
   std::uint32_t n_pieces = 0;
   for (const std::uint32_t n :
        {1u, 3u, 0u, 4u, 127u, 5000u, kCopyPieceBytes, kCopyPieceBytes + 1, 2 * kCopyPieceBytes}) {
@@ -68,8 +69,8 @@ TEST(EmulatedBatches, BytesAreCopiedAndValuesRepeated) {
       }
     }
   }
-  const DeviceCopies batch{copies.data(), static_cast<std::uint32_t>(copies.size()), n_pieces};
-  simt::emulate(simt::Launch{kBlocks, 2}, 0, [&](void*) { copy_batch(batch, kBlocks); });
+  const Copies batch{copies.data(), static_cast<std::uint32_t>(copies.size()), n_pieces};
+  simt::emulate(simt::Launch{kBlocks, 2}, 0, [&](void*) { copy_bytes(batch, kBlocks); });
   for (std::size_t c = 0; c < copies.size(); ++c) {
     for (std::size_t i = 0; i < copies[c].n_bytes; ++i) {
       const std::size_t source = copies[c].value_bytes == 0 ? i : i % copies[c].value_bytes;

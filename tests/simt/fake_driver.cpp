@@ -144,117 +144,95 @@ DriverContext context_of(int device) {
   return reinterpret_cast<DriverContext>(static_cast<std::uintptr_t>(device) + 1);
 }
 
-template <class Shared, class Batch, class Body>
-void emulate(unsigned n_blocks, unsigned n_warps, unsigned most_warps, const Batch& batch,
-             Body&& body) {
+// What a kernel does with the bytes of its argument, started with so many blocks and warps.
+using Body = void (*)(unsigned n_blocks, unsigned n_warps, const std::byte* argument);
+
+template <class Shared, class Batch, class Run>
+void emulate(unsigned n_blocks, unsigned n_warps, unsigned most_warps, const std::byte* argument,
+             Run&& run) {
   simt::Launch launch;
   launch.n_blocks = n_blocks;
   launch.warps_per_block = n_warps;
+  const Batch& batch = *reinterpret_cast<const Batch*>(argument);
   simt::emulate(launch, sizeof(Shared) * most_warps,
-                [&](void* shared) { body(batch, static_cast<Shared*>(shared)); });
+                [&](void* shared) { run(batch, static_cast<Shared*>(shared)); });
+}
+
+#define CFCK_BYTE_KERNEL(name, Name, Batch, each, blocks)                            \
+  void run_##name(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {  \
+    emulate<std::uint64_t, device::Batch>(                                           \
+        n_blocks, n_warps, 1, argument,                                              \
+        [&](const device::Batch& batch, std::uint64_t*) { name(batch, n_blocks); }); \
+  }
+#include "device/kernels.inc"
+
+template <class Format>
+void run_lossless(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {
+  emulate<codec::LosslessShared, codec::DeviceBatch>(
+      n_blocks, n_warps, kLosslessWarpsPerBlock, argument,
+      [](const codec::DeviceBatch& batch, codec::LosslessShared* shared) {
+        decode_lossless_batch<codec::With32Symbols<Format>>(batch, shared);
+      });
 }
 
 template <class Format>
-void run_lossless(unsigned n_blocks, unsigned n_warps, const codec::DeviceBatch& batch) {
-  emulate<codec::LosslessShared>(n_blocks, n_warps, kWarpsPerBlock, batch,
-                                 [](const auto& b, codec::LosslessShared* shared) {
-                                   decode_lossless_batch<codec::With32Symbols<Format>>(b, shared);
-                                 });
-}
-
-template <class Format>
-void run_lossless_teams(unsigned n_blocks, const codec::DeviceBatch& batch) {
-  emulate<codec::LosslessTeamShared>(
-      n_blocks, kWarpsOfTeam, 1, batch, [](const auto& b, codec::LosslessTeamShared* shared) {
-        decode_lossless_teams<codec::With32Symbols<Format>>(b, *shared);
+void run_lossless_teams(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {
+  emulate<codec::LosslessTeamShared, codec::DeviceBatch>(
+      n_blocks, n_warps, 1, argument,
+      [](const codec::DeviceBatch& batch, codec::LosslessTeamShared* shared) {
+        decode_lossless_teams<codec::With32Symbols<Format>>(batch, *shared);
       });
 }
 
 template <class Value>
-void run_direct_teams(unsigned n_blocks, const codec::DeviceBatch& batch) {
-  emulate<codec::DirectTeamShared>(n_blocks, kWarpsOfTeam, 1, batch,
-                                   [](const auto& b, codec::DirectTeamShared* shared) {
-                                     decode_direct_teams<Value>(b, *shared);
-                                   });
-}
-
-void run_team_kernel(unsigned number, unsigned n_blocks, const codec::DeviceBatch& batch) {
-  static constexpr void (*kBodies[codec::kDeviceKernels])(unsigned, const codec::DeviceBatch&) = {
-      run_lossless_teams<codec::FormatF64>,  run_lossless_teams<codec::FormatF32>,
-      run_lossless_teams<codec::FormatBf16>, run_lossless_teams<codec::FormatF16>,
-      run_lossless_teams<codec::FormatE5m2>, run_lossless_teams<codec::FormatE4m3>,
-      run_direct_teams<codec::ValueF64>,     run_direct_teams<codec::ValueF32>,
-      run_direct_teams<codec::ValueBf16>,    run_direct_teams<codec::ValueF16>};
-  kBodies[number](n_blocks, batch);
+void run_direct(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {
+  emulate<codec::DirectShared, codec::DeviceBatch>(
+      n_blocks, n_warps, kDirectWarpsPerBlock, argument,
+      [](const codec::DeviceBatch& batch, codec::DirectShared* shared) {
+        decode_direct_batch<Value>(batch, shared);
+      });
 }
 
 template <class Value>
-void run_direct(unsigned n_blocks, unsigned n_warps, const codec::DeviceBatch& batch) {
-  emulate<codec::DirectShared>(
-      n_blocks, n_warps, kDirectWarpsPerBlock, batch,
-      [](const auto& b, codec::DirectShared* shared) { decode_direct_batch<Value>(b, shared); });
+void run_direct_teams(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {
+  emulate<codec::DirectTeamShared, codec::DeviceBatch>(
+      n_blocks, n_warps, 1, argument,
+      [](const codec::DeviceBatch& batch, codec::DirectTeamShared* shared) {
+        decode_direct_teams<Value>(batch, *shared);
+      });
 }
 
-void run_chunks(codec::DeviceKernel kernel, unsigned n_blocks, unsigned n_warps,
-                const codec::DeviceBatch& batch) {
-  using Kernel = codec::DeviceKernel;
-  switch (kernel) {
-    case Kernel::kLosslessF64:
-      return run_lossless<codec::FormatF64>(n_blocks, n_warps, batch);
-    case Kernel::kLosslessF32:
-      return run_lossless<codec::FormatF32>(n_blocks, n_warps, batch);
-    case Kernel::kLosslessBf16:
-      return run_lossless<codec::FormatBf16>(n_blocks, n_warps, batch);
-    case Kernel::kLosslessF16:
-      return run_lossless<codec::FormatF16>(n_blocks, n_warps, batch);
-    case Kernel::kLosslessE5m2:
-      return run_lossless<codec::FormatE5m2>(n_blocks, n_warps, batch);
-    case Kernel::kLosslessE4m3:
-      return run_lossless<codec::FormatE4m3>(n_blocks, n_warps, batch);
-    case Kernel::kDirectF64:
-      return run_direct<codec::ValueF64>(n_blocks, n_warps, batch);
-    case Kernel::kDirectF32:
-      return run_direct<codec::ValueF32>(n_blocks, n_warps, batch);
-    case Kernel::kDirectBf16:
-      return run_direct<codec::ValueBf16>(n_blocks, n_warps, batch);
-    case Kernel::kDirectF16:
-      return run_direct<codec::ValueF16>(n_blocks, n_warps, batch);
-  }
+// A kernel as the driver gives it out: one of its forms.
+struct FakeFunction {
+  const KernelForm* form = nullptr;
+  Body run = nullptr;
+  std::size_t argument_bytes = 0;
+  bool has_chunks = false;
+};
+
+constexpr const KernelForms& forms_of(device::Kernel kernel) {
+  return kKernelForms[static_cast<unsigned>(kernel)];
 }
 
-// Runs a kernel by its number, with the bytes of its parameter.
-void run_kernel(unsigned kernel, unsigned n_blocks, unsigned n_warps, const std::byte* parameter) {
-  const auto plain = [&](const auto& batch, auto&& body) {
-    emulate<std::uint64_t>(n_blocks, n_warps, 1, batch,
-                           [&](const auto& b, std::uint64_t*) { body(b); });
-  };
-  if (kernel == kHashKernel) {
-    plain(*reinterpret_cast<const codec::DeviceExtents*>(parameter),
-          [](const auto& batch) { hash_batch(batch); });
-  } else if (kernel == kCopyKernel) {
-    plain(*reinterpret_cast<const codec::DeviceCopies*>(parameter),
-          [&](const auto& batch) { copy_batch(batch, n_blocks); });
-  } else if (kernel == kGatherKernel) {
-    plain(*reinterpret_cast<const codec::DeviceGathers*>(parameter),
-          [&](const auto& batch) { gather_batch(batch, n_blocks); });
-  } else if (kernel >= kFirstTeamKernel) {
-    run_team_kernel(kernel - kFirstTeamKernel, n_blocks,
-                    *reinterpret_cast<const codec::DeviceBatch*>(parameter));
-  } else {
-    run_chunks(static_cast<codec::DeviceKernel>(kernel - kFirstDecodeKernel), n_blocks, n_warps,
-               *reinterpret_cast<const codec::DeviceBatch*>(parameter));
-  }
-}
-
-std::size_t parameter_bytes(unsigned kernel) {
-  return kernel == kHashKernel     ? sizeof(codec::DeviceExtents)
-         : kernel == kCopyKernel   ? sizeof(codec::DeviceCopies)
-         : kernel == kGatherKernel ? sizeof(codec::DeviceGathers)
-                                   : sizeof(codec::DeviceBatch);
-}
+constexpr FakeFunction kFunctions[] = {
+#define CFCK_BYTE_KERNEL(name, Name, Batch, each, blocks) \
+  {&forms_of(device::Kernel::k##Name).CFCK_FORM_##each, run_##name, sizeof(device::Batch)},
+#define CFCK_FORM_Warp each_warp
+#define CFCK_FORM_Block each_block
+#define CFCK_LOSSLESS_DECODER(dtype, Dtype)                                   \
+  CFCK_BOTH_FORMS(kDecodeLossless##Dtype, run_lossless<codec::Format##Dtype>, \
+                  run_lossless_teams<codec::Format##Dtype>)
+#define CFCK_DIRECT_DECODER(dtype, Dtype)                                \
+  CFCK_BOTH_FORMS(kDecodeDirect##Dtype, run_direct<codec::Value##Dtype>, \
+                  run_direct_teams<codec::Value##Dtype>)
+#define CFCK_BOTH_FORMS(kernel, run, run_team)                                          \
+  {&forms_of(device::Kernel::kernel).each_warp, run, sizeof(codec::DeviceBatch), true}, \
+      {&forms_of(device::Kernel::kernel).each_block, run_team, sizeof(codec::DeviceBatch), true},
+#include "device/kernels.inc"
+};
 
 void fail_all(const codec::DeviceBatch& batch) {
-  std::fill_n(batch.statuses, batch.n_chunks, codec::kDeviceFailed);
+  std::fill_n(batch.statuses, batch.n_chunks, device::kFailed);
 }
 
 }  // namespace
@@ -317,9 +295,9 @@ FAKE(ModuleLoadData, DriverModule* module, const void* image) {
 }
 FAKE(ModuleGetFunction, DriverFunction* function, DriverModule, const char* name) {
   BEGIN(ModuleGetFunction)
-  for (std::uintptr_t k = 0; k < kKernels; ++k) {
-    if (std::strcmp(kKernelNames[k].name, name) == 0) {
-      *function = reinterpret_cast<DriverFunction>(k + 1);
+  for (const FakeFunction& one : kFunctions) {
+    if (std::strcmp(one.form->name, name) == 0) {
+      *function = reinterpret_cast<DriverFunction>(const_cast<FakeFunction*>(&one));
       return 0;
     }
   }
@@ -328,16 +306,16 @@ FAKE(ModuleGetFunction, DriverFunction* function, DriverModule, const char* name
 FAKE(LaunchKernel, DriverFunction function, unsigned grid_x, unsigned, unsigned, unsigned block_x,
      unsigned, unsigned, unsigned, DriverStream stream, void** parameters, void**) {
   BEGIN(LaunchKernel)
-  const auto kernel = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(function)) - 1;
+  const auto& kernel = *reinterpret_cast<const FakeFunction*>(function);
   const auto* const first = static_cast<const std::byte*>(parameters[0]);
-  std::vector<std::byte> parameter(first, first + parameter_bytes(kernel));
+  std::vector<std::byte> argument(first, first + kernel.argument_bytes);
   const bool is_damaged = ++settings().n_kernels == settings().damaged_kernel;
-  add_work(stream_of(stream), [kernel, grid_x, block_x, is_damaged, parameter] {
-    if (is_damaged && kernel >= kFirstDecodeKernel) {
-      fail_all(*reinterpret_cast<const cfck::codec::DeviceBatch*>(parameter.data()));
+  add_work(stream_of(stream), [&kernel, grid_x, block_x, is_damaged, argument] {
+    if (is_damaged && kernel.has_chunks) {
+      fail_all(*reinterpret_cast<const cfck::codec::DeviceBatch*>(argument.data()));
       return;
     }
-    run_kernel(kernel, grid_x, block_x / 32, parameter.data());
+    kernel.run(grid_x, block_x / 32, argument.data());
   });
   return 0;
 }

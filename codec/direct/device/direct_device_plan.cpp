@@ -5,6 +5,7 @@
 #include "base/bytes.hpp"
 #include "codec/common/groups.hpp"
 #include "codec/common/lossless_fallback.hpp"
+#include "codec/device_plan.hpp"
 #include "codec/direct/chunk/direct_header.hpp"
 #include "codec/direct/device/device_parameters.hpp"
 #include "codec/direct/direct_codec.hpp"
@@ -67,16 +68,16 @@ class DirectParametersForDevice final : public ParametersForDevice {
   DirectGeometry geometry_;
 };
 
-DeviceKernel kernel_of(DType dtype) {
+device::Kernel kernel_of(DType dtype) {
   switch (dtype) {
     case DType::kF64:
-      return DeviceKernel::kDirectF64;
+      return device::Kernel::kDecodeDirectF64;
     case DType::kF32:
-      return DeviceKernel::kDirectF32;
+      return device::Kernel::kDecodeDirectF32;
     case DType::kBF16:
-      return DeviceKernel::kDirectBf16;
+      return device::Kernel::kDecodeDirectBf16;
     default:
-      return DeviceKernel::kDirectF16;
+      return device::Kernel::kDecodeDirectF16;
   }
 }
 

@@ -5,6 +5,7 @@
 #include "base/run_guarded.hpp"
 #include "cfck/cuda.hpp"
 #include "cuda/host/cuda_device.hpp"
+#include "device/memory.hpp"
 #include "format/read/boxes.hpp"
 #include "format/read/device/device_load.hpp"
 #include "format/read/reader_access.hpp"
@@ -15,7 +16,7 @@ using format::DeviceLoad;
 using format::DeviceMemoryPlan;
 using format::OpenFile;
 
-// Members go in the opposite order: the load waits for the queues, which need the device.
+// Members go in the opposite order: the load waits for the queue, which needs the device.
 struct Decoder::Impl {
   Impl(const OpenFile& file, CudaDevice& on, int number, LoadOptions options)
       : device(on),
@@ -29,7 +30,7 @@ struct Decoder::Impl {
   const ReadProgress progress;
   std::vector<void*> outputs;
   DeviceMemoryPlan memory;
-  std::unique_ptr<codec::DeviceQueues> queues;
+  std::unique_ptr<device::Queue> queue;
   DeviceLoad load;
   bool is_enqueued = false;
   bool has_failed = false;
@@ -157,7 +158,7 @@ Result<void> Decoder::enqueue(void* workspace, MutableBytes staging, Stream stre
     if (staging.data() == nullptr && impl_->memory.staging_bytes() != 0) {
       return too_small("the staging memory", 0, impl_->memory.staging_bytes());
     }
-    if (!is_aligned(workspace, 256) || !is_aligned(staging.data(), format::kDeviceAlignment)) {
+    if (!is_aligned(workspace, 256) || !is_aligned(staging.data(), device::kAlignment)) {
       return invalid_argument(
           "the workspace must begin at a multiple of 256, and the staging memory of 16");
     }
@@ -170,10 +171,10 @@ Result<void> Decoder::enqueue(void* workspace, MutableBytes staging, Stream stre
     for (const void* const out : impl_->outputs) {
       CFCK_TRY(check_memory(impl_->device, out, "the memory to read into"));
     }
-    CFCK_TRY_ASSIGN(impl_->queues, open_queues(impl_->device, stream.handle));
+    CFCK_TRY_ASSIGN(impl_->queue, open_queue(impl_->device, stream.handle));
     impl_->is_enqueued = true;
     Result<void> done = run_guarded([&] {
-      return impl_->load.enqueue(*impl_->queues, staging, static_cast<std::byte*>(workspace));
+      return impl_->load.enqueue(*impl_->queue, staging, static_cast<std::byte*>(workspace));
     });
     if (!done) {
       impl_->load.cancel();

@@ -2,16 +2,17 @@
 
 #include <algorithm>
 
-#include "codec/device_batch.hpp"
+#include "codec/device_chunk.hpp"
+#include "device/batches.hpp"
 #include "format/read/chunk_frames.hpp"
 
 namespace cfck::format {
 namespace {
 
 // An extent, a chunk, its parameters, two copies or a gathering, and statuses.
-constexpr std::size_t kTaskBytes = sizeof(codec::DeviceExtent) + sizeof(codec::DeviceChunk) +
-                                   sizeof(codec::DeviceParameters) + 2 * sizeof(codec::DeviceCopy) +
-                                   sizeof(codec::DeviceGather) + 64;
+constexpr std::size_t kTaskBytes = sizeof(device::Extent) + sizeof(codec::DeviceChunk) +
+                                   sizeof(codec::DeviceParameters) + 2 * sizeof(device::Copy) +
+                                   sizeof(device::Gather) + 64;
 // More than any header of a chunk that has no parameters of its own.
 constexpr std::size_t kHeaderBytes = 192;
 
@@ -52,7 +53,7 @@ std::size_t header_bytes(const DeviceReads& reads, const DeviceJob& job) {
 
 bool can_gather(const ViewRead& read) {
   const unsigned bits = bits_of(read);
-  return bits >= 8 && read.view.shape().size() <= codec::kMaxGatherDimensions;
+  return bits >= 8 && read.view.shape().size() <= device::kMaxGatherDimensions;
 }
 
 std::vector<DeviceJob> device_jobs(const WantedReads& wanted) {
@@ -110,7 +111,7 @@ std::size_t description_bytes(const WantedReads& wanted, const DeviceJob& job) {
 }
 
 std::size_t likely_slot_bytes(const DeviceReads& reads, const DeviceJob& job) {
-  return aligned_bytes(place_bytes(reads, job)) + description_bytes(reads.wanted, job);
+  return device::aligned_bytes(place_bytes(reads, job)) + description_bytes(reads.wanted, job);
 }
 
 std::size_t most_slot_bytes(const DeviceReads& reads, const DeviceJob& job) {
@@ -122,7 +123,7 @@ std::size_t most_slot_bytes(const DeviceReads& reads, const DeviceJob& job) {
       most = std::max(most, reads.wanted.reads()[read].out.size());
     }
   }
-  return aligned_bytes(most) + description_bytes(reads.wanted, job);
+  return device::aligned_bytes(most) + description_bytes(reads.wanted, job);
 }
 
 DeviceJob host_job(const DeviceJob& job, const DeviceTask& task) {
@@ -136,12 +137,12 @@ DeviceJob host_job(const DeviceJob& job) {
 
 DeviceJob deferred_job(const DeviceJob& job, const DeviceTask& task) {
   DeviceJob deferred = job_of(job.kind, job.order, job.wanted);
-  deferred.extra_bytes = kDeviceAlignment;  // not 0: once is enough
+  deferred.extra_bytes = device::kAlignment;  // not 0: once is enough
   if (task.plan.mask_frame_bytes != 0) {
-    deferred.extra_bytes += aligned_bytes(task.plan.mask_bytes);
+    deferred.extra_bytes += device::aligned_bytes(task.plan.mask_bytes);
   }
   if (task.plan.parameters) {
-    deferred.extra_bytes += aligned_bytes(task.plan.parameters->n_bytes());
+    deferred.extra_bytes += device::aligned_bytes(task.plan.parameters->n_bytes());
   }
   return deferred;
 }

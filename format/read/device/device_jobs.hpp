@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "codec/codec.hpp"
-#include "format/read/device/device_memory.hpp"
+#include "codec/device_chunk.hpp"
+#include "codec/device_plan.hpp"
+#include "device/memory.hpp"
 #include "format/read/wanted_reads.hpp"
 
 namespace cfck::format {
@@ -53,7 +55,7 @@ struct DeviceJob {
   const LateRead* late = nullptr;  // of kBytes and kGather
   ByteView bytes;                  // of kBytes
   std::byte* to = nullptr;         // of kBytes
-  Placed place;                    // in the slot
+  device::Placed place;            // in the slot
   // The extent of kChunk and kPack in the memory of the device: in the slot, or where the file is.
   const std::byte* extent = nullptr;
   std::uint32_t extent_bytes = 0;

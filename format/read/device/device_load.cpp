@@ -84,7 +84,7 @@ Result<void> DeviceLoad::upload_tables(std::byte* to) {
   return {};
 }
 
-Result<void> DeviceLoad::enqueue(codec::DeviceQueues& device, MutableBytes staging,
+Result<void> DeviceLoad::enqueue(device::Queue& device, MutableBytes staging,
                                  std::byte* workspace) {
   if (jobs_.empty() && wanted_.late().empty()) {
     return {};
@@ -92,7 +92,7 @@ Result<void> DeviceLoad::enqueue(codec::DeviceQueues& device, MutableBytes stagi
   device_ = &device;
   CFCK_TRY(upload_tables(workspace));
   workspace += memory_.tables_bytes;
-  scratch_ = DeviceScratch(workspace, memory_.scratch_bytes);
+  scratch_ = device::Scratch(workspace, memory_.scratch_bytes);
   workspace += memory_.scratch_bytes;
   for (std::size_t i = 0; i < memory_.n_slots; ++i) {
     slots_.push_back(std::make_unique<DeviceSlot>(

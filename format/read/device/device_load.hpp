@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "codec/device.hpp"
+#include "device/queue.hpp"
 #include "format/read/device/device_slot.hpp"
 #include "format/read/shared_progress.hpp"
 #include "format/read/wanted_reads.hpp"
@@ -58,7 +58,7 @@ class DeviceLoad {
 
   // Reads everything and asks the device for all that is to be done; returns while it still does
   // the last of it. The device and the memory stay until finish() has returned.
-  Result<void> enqueue(codec::DeviceQueues& device, MutableBytes staging, std::byte* workspace);
+  Result<void> enqueue(device::Queue& device, MutableBytes staging, std::byte* workspace);
   // Waits for what is under way, after an error.
   void cancel() noexcept;
   // Waits for the rest. The error of the first job that failed.
@@ -102,8 +102,8 @@ class DeviceLoad {
   SharedProgress progress_;
   const DeviceLimits limits_;
   LearnedRecords learned_;
-  codec::DeviceQueues* device_ = nullptr;
-  DeviceScratch scratch_;
+  device::Queue* device_ = nullptr;
+  device::Scratch scratch_;
   const codec::DeviceTable* tables_ = nullptr;
   std::vector<std::unique_ptr<DeviceSlot>> slots_;
   std::size_t next_slot_ = 0;

@@ -55,7 +55,8 @@ void DeviceSlot::clear() {
 // case.
 std::size_t DeviceSlot::mask_reserve(const DeviceJob& job) const {
   const bool may_have_one = job.kind == JobKind::kChunk && learned_.have_masks() && !is_empty();
-  return may_have_one ? aligned_bytes(reads_.wanted.place_of(job.wanted).n_elems / 8 + 1) : 0;
+  return may_have_one ? device::aligned_bytes(reads_.wanted.place_of(job.wanted).n_elems / 8 + 1)
+                      : 0;
 }
 
 bool DeviceSlot::admit(DeviceJob& job) {
@@ -80,12 +81,12 @@ bool DeviceSlot::admit(DeviceJob& job) {
   return true;
 }
 
-Result<void> DeviceSlot::fetch(codec::DeviceQueues& device) {
+Result<void> DeviceSlot::fetch(device::Queue& device) {
   if (reads_.on_device == nullptr) {
     return {};
   }
   const MutableBytes headers = memory_.filled();
-  std::vector<codec::DeviceCopy> copies;
+  std::vector<device::Copy> copies;
   for (const DeviceJob& job : jobs_) {
     if (is_of_device(job) && !job.place.host.empty()) {
       copies.push_back({.from = bytes_of(job.extent),
@@ -96,13 +97,13 @@ Result<void> DeviceSlot::fetch(codec::DeviceQueues& device) {
   if (copies.empty()) {
     return {};
   }
-  codec::DeviceWork work;
-  if (!place_copies(copies, memory_, work.copies)) {
+  const auto launch = place_copies(copies, memory_);
+  if (!launch) {
     return internal_error("a slot is too small for a list of its chunks");
   }
   CFCK_TRY(
       device.upload(memory_.device() + headers.size(), memory_.filled().subspan(headers.size())));
-  CFCK_TRY(device.launch(work));
+  CFCK_TRY(device.launch(*launch));
   CFCK_TRY(device.download(headers, memory_.device()));
   CFCK_TRY_ASSIGN(const std::uint64_t fetched, device.mark());
   return device.wait(fetched);
@@ -329,21 +330,21 @@ void DeviceSlot::describe(DeviceJob& job, DeviceWaves& waves) {
        n_bytes});
 }
 
-Result<void> DeviceSlot::launch(codec::DeviceQueues& device, DeviceScratch& scratch,
+Result<void> DeviceSlot::launch(device::Queue& device, device::Scratch& scratch,
                                 const codec::DeviceTable* tables) {
   DeviceWaves waves(reads_.wanted, scratch);
   scratch.clear();
   for (DeviceJob& job : jobs_) {
     describe(job, waves);
   }
-  const auto works = waves.place(memory_, tables);
-  if (!works) {
+  const auto launches = waves.place(memory_, tables);
+  if (!launches) {
     return internal_error("a slot is too small for what describes it to the device");
   }
   CFCK_TRY(device.upload(memory_.device(), memory_.filled()));
   is_under_way_ = true;
-  for (const codec::DeviceWork& work : *works) {
-    CFCK_TRY(device.launch(work));
+  for (const device::Launch& launch : *launches) {
+    CFCK_TRY(device.launch(launch));
   }
   statuses_ = waves.statuses();
   orders_ = waves.orders();
@@ -358,7 +359,7 @@ std::optional<JobOrder> DeviceSlot::failed() const {
   std::optional<JobOrder> lowest;
   for (std::size_t i = 0; i < orders_.size(); ++i) {
     const auto status = load<std::uint32_t>(statuses_.host.data() + i * sizeof(std::uint32_t));
-    if (orders_[i] && status != codec::kDeviceOk && (!lowest || *orders_[i] < *lowest)) {
+    if (orders_[i] && status != device::kOk && (!lowest || *orders_[i] < *lowest)) {
       lowest = orders_[i];
     }
   }

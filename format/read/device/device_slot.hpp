@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "codec/device.hpp"
+#include "device/queue.hpp"
 #include "format/read/device/device_jobs.hpp"
 #include "format/read/device/device_waves.hpp"
 
@@ -50,14 +50,14 @@ class DeviceSlot {
   bool is_empty() const { return jobs_.empty(); }
   // Where the file is in the memory of the device: brings the headers of its chunks to the host,
   // and waits for them.
-  Result<void> fetch(codec::DeviceQueues& device);
+  Result<void> fetch(device::Queue& device);
   // Does the host's part of one job; jobs may be filled in by several threads. What turns out to be
   // the host's, or has no room here, is kept for take_left_jobs(). Errors: those of reading the
   // file, and of decoding on the host.
   Result<void> fill(std::size_t job, ReadWorker& worker);
   const std::vector<DeviceJob>& jobs() const { return jobs_; }
   // Describes everything to the device and has it done. After all jobs were filled in.
-  Result<void> launch(codec::DeviceQueues& device, DeviceScratch& scratch,
+  Result<void> launch(device::Queue& device, device::Scratch& scratch,
                       const codec::DeviceTable* tables);
   // After launch(): what is left to another slot.
   std::vector<DeviceJob> take_left_jobs();
@@ -91,7 +91,7 @@ class DeviceSlot {
 
   const DeviceReads& reads_;
   LearnedRecords& learned_;
-  SlotMemory memory_;
+  device::SlotMemory memory_;
   std::vector<DeviceJob> jobs_;
   std::size_t kept_bytes_ = 0;      // for descriptions
   std::size_t reserved_bytes_ = 0;  // for masks and vectors
@@ -100,7 +100,7 @@ class DeviceSlot {
   std::vector<DeviceJob> left_jobs_;
   std::vector<Done> done_;
   SlotBytes moved_;
-  Placed statuses_;
+  device::Placed statuses_;
   std::vector<std::optional<JobOrder>> orders_;
   bool is_under_way_ = false;
   std::uint64_t mark_ = 0;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/bytes.hpp"
+#include "codec/device_plan.hpp"
 
 namespace cfck::format {
 namespace {
@@ -14,7 +15,7 @@ const std::uint8_t* bytes_of(const std::byte* address) {
 
 // Puts an array into the slot; nullptr if it is full.
 template <class T>
-const T* place_array(const std::vector<T>& array, SlotMemory& slot) {
+const T* place_array(const std::vector<T>& array, device::SlotMemory& slot) {
   const auto placed = slot.take(array.size() * sizeof(T));
   if (!placed) {
     return nullptr;
@@ -25,7 +26,8 @@ const T* place_array(const std::vector<T>& array, SlotMemory& slot) {
 
 // Puts an array into the slot and writes where it is and how long. False if the slot is full.
 template <class T>
-bool place_list(const std::vector<T>& array, SlotMemory& slot, const T*& at, std::uint32_t& n) {
+bool place_list(const std::vector<T>& array, device::SlotMemory& slot, const T*& at,
+                std::uint32_t& n) {
   if (array.empty()) {
     return true;
   }
@@ -34,32 +36,40 @@ bool place_list(const std::vector<T>& array, SlotMemory& slot, const T*& at, std
   return at != nullptr;
 }
 
-bool place_gathers(std::vector<codec::DeviceGather> gathers, SlotMemory& slot,
-                   codec::DeviceGathers& placed) {
-  for (codec::DeviceGather& gather : gathers) {
+std::optional<device::Launch> place_gathers(std::vector<device::Gather> gathers,
+                                            device::SlotMemory& slot) {
+  device::Gathers placed;
+  for (device::Gather& gather : gathers) {
     gather.first_piece = placed.n_pieces;
     placed.n_pieces +=
-        static_cast<std::uint32_t>(ceil_div(gather.n_elems, codec::kGatherPieceElems));
+        static_cast<std::uint32_t>(ceil_div(gather.n_elems, device::kGatherPieceElems));
   }
-  return place_list(gathers, slot, placed.gathers, placed.n_gathers);
+  if (!place_list(gathers, slot, placed.gathers, placed.n_gathers)) {
+    return std::nullopt;
+  }
+  return device::launch_of(device::Kernel::kGatherElements, placed.n_pieces, placed);
 }
 
 }  // namespace
 
-bool place_copies(std::vector<codec::DeviceCopy> copies, SlotMemory& slot,
-                  codec::DeviceCopies& placed) {
-  for (codec::DeviceCopy& copy : copies) {
+std::optional<device::Launch> place_copies(std::vector<device::Copy> copies,
+                                           device::SlotMemory& slot) {
+  device::Copies placed;
+  for (device::Copy& copy : copies) {
     copy.first_piece = placed.n_pieces;
-    placed.n_pieces += static_cast<std::uint32_t>(ceil_div(copy.n_bytes, codec::kCopyPieceBytes));
+    placed.n_pieces += static_cast<std::uint32_t>(ceil_div(copy.n_bytes, device::kCopyPieceBytes));
   }
-  return place_list(copies, slot, placed.copies, placed.n_copies);
+  if (!place_list(copies, slot, placed.copies, placed.n_copies)) {
+    return std::nullopt;
+  }
+  return device::launch_of(device::Kernel::kCopyBytes, placed.n_pieces, placed);
 }
 
 DeviceWaves::Wave& DeviceWaves::last() {
   return waves_.empty() ? waves_.emplace_back() : waves_.back();
 }
 
-void DeviceWaves::add_extent(const JobOrder& order, const codec::DeviceExtent& extent) {
+void DeviceWaves::add_extent(const JobOrder& order, const device::Extent& extent) {
   last().extents.push_back(extent);
   last().extent_orders.push_back(order);
 }
@@ -71,7 +81,7 @@ void DeviceWaves::add_copy(std::byte* to, const std::byte* from, std::uint64_t n
 
 void DeviceWaves::add_gather(const ViewRead& read, std::uint64_t begin, std::uint64_t end,
                              const std::byte* from, std::uint64_t from_first) {
-  codec::DeviceGather gather;
+  device::Gather gather;
   gather.from = bytes_of(from);
   gather.to =
       reinterpret_cast<std::uint8_t*>(read.out.data()) + byte_of(begin - read.first, bits_of(read));
@@ -113,14 +123,13 @@ bool DeviceWaves::add_chunk(const DeviceTask& task, std::byte* out) {
   chunk.groups = reinterpret_cast<std::uint32_t*>(groups);
   chunk.values = values;
   chunk.escapes = reinterpret_cast<std::int32_t*>(escapes);
-  const auto kernel = static_cast<unsigned>(plan.kernel);
-  Wave& wave = last();
-  wave.chunks[kernel].push_back(chunk);
-  wave.chunk_orders[kernel].push_back(task.order);
+  Chunks& of_kernel = last().chunks[plan.kernel];
+  of_kernel.chunks.push_back(chunk);
+  of_kernel.orders.push_back(task.order);
   // Only the codec direct reads them.
-  wave.parameters[kernel].push_back(plan.parameters
-                                        ? plan.parameters->at(task.vectors, task.first_elem)
-                                        : codec::DeviceParameters{});
+  of_kernel.parameters.push_back(plan.parameters
+                                     ? plan.parameters->at(task.vectors, task.first_elem)
+                                     : codec::DeviceParameters{});
   return true;
 }
 
@@ -157,47 +166,70 @@ bool DeviceWaves::add_task(const DeviceTask& task) {
   return false;
 }
 
-std::optional<codec::DeviceWork> DeviceWaves::place_wave(const Wave& wave, SlotMemory& slot,
-                                                         const codec::DeviceTable* tables) {
-  codec::DeviceWork work;
-  auto* const statuses = reinterpret_cast<std::uint32_t*>(statuses_.device);
-  bool fits = place_copies(wave.copies, slot, work.copies) &&
-              place_gathers(wave.gathers, slot, work.gathers) &&
-              place_list(wave.extents, slot, work.extents.extents, work.extents.n_extents);
-  // A counter comes before the statuses of its batch.
-  const auto take_statuses = [&](const std::vector<JobOrder>& orders, std::uint32_t*& next,
-                                 std::uint32_t*& of_batch) {
-    next = statuses + next_status_;
-    of_batch = next + 1;
-    orders_.emplace_back();
-    orders_.insert(orders_.end(), orders.begin(), orders.end());
-    next_status_ += 1 + orders.size();
-  };
-  take_statuses(wave.extent_orders, work.extents.next, work.extents.statuses);
-  for (unsigned k = 0; fits && k < codec::kDeviceKernels; ++k) {
-    if (wave.chunks[k].empty()) {
-      continue;
-    }
-    const auto* const parameters = place_array(wave.parameters[k], slot);
-    std::vector<codec::DeviceChunk> chunks = wave.chunks[k];
-    for (std::size_t i = 0; i < chunks.size(); ++i) {
-      chunks[i].parameters = parameters + i;
-    }
-    codec::DeviceBatch& batch = work.chunks[k];
-    batch.static_tables = tables;
-    fits = parameters != nullptr && place_list(chunks, slot, batch.chunks, batch.n_chunks);
-    take_statuses(wave.chunk_orders[k], batch.next, batch.statuses);
-  }
-  return fits ? std::optional(work) : std::nullopt;
+DeviceWaves::Statuses DeviceWaves::take_statuses(const std::vector<JobOrder>& orders) {
+  auto* const next = reinterpret_cast<std::uint32_t*>(statuses_.device) + next_status_;
+  orders_.emplace_back();  // the counter, which comes before the statuses
+  orders_.insert(orders_.end(), orders.begin(), orders.end());
+  next_status_ += 1 + orders.size();
+  return {next, next + 1};
 }
 
-std::optional<std::vector<codec::DeviceWork>> DeviceWaves::place(SlotMemory& slot,
-                                                                 const codec::DeviceTable* tables) {
+bool DeviceWaves::place_chunks(device::Kernel kernel, const Chunks& chunks,
+                               device::SlotMemory& slot, const codec::DeviceTable* tables,
+                               std::vector<device::Launch>& launches) {
+  const auto* const parameters = place_array(chunks.parameters, slot);
+  if (parameters == nullptr) {
+    return false;
+  }
+  std::vector<codec::DeviceChunk> described = chunks.chunks;
+  for (std::size_t i = 0; i < described.size(); ++i) {
+    described[i].parameters = parameters + i;
+  }
+  codec::DeviceBatch batch;
+  batch.static_tables = tables;
+  const Statuses places = take_statuses(chunks.orders);
+  batch.next = places.next;
+  batch.statuses = places.statuses;
+  if (!place_list(described, slot, batch.chunks, batch.n_chunks)) {
+    return false;
+  }
+  launches.push_back(device::launch_of(kernel, batch.n_chunks, batch));
+  return true;
+}
+
+bool DeviceWaves::place_wave(const Wave& wave, device::SlotMemory& slot,
+                             const codec::DeviceTable* tables,
+                             std::vector<device::Launch>& launches) {
+  const auto add = [&](const std::optional<device::Launch>& launch) {
+    if (launch && launch->n_items != 0) {
+      launches.push_back(*launch);
+    }
+    return launch.has_value();
+  };
+  device::Extents extents;
+  const Statuses places = take_statuses(wave.extent_orders);
+  extents.next = places.next;
+  extents.statuses = places.statuses;
+  if (!place_list(wave.extents, slot, extents.extents, extents.n_extents) ||
+      !add(device::launch_of(device::Kernel::kHashExtents, extents.n_extents, extents)) ||
+      !add(place_copies(wave.copies, slot))) {
+    return false;
+  }
+  for (const auto& [kernel, chunks] : wave.chunks) {
+    if (!place_chunks(kernel, chunks, slot, tables, launches)) {
+      return false;
+    }
+  }
+  return add(place_gathers(wave.gathers, slot));
+}
+
+std::optional<std::vector<device::Launch>> DeviceWaves::place(device::SlotMemory& slot,
+                                                              const codec::DeviceTable* tables) {
   std::size_t n_statuses = 0;
   for (const Wave& wave : waves_) {
     n_statuses += 1 + wave.extents.size();
-    for (const auto& chunks : wave.chunks) {
-      n_statuses += chunks.empty() ? 0 : 1 + chunks.size();
+    for (const auto& [kernel, chunks] : wave.chunks) {
+      n_statuses += 1 + chunks.chunks.size();
     }
   }
   const auto statuses = slot.take(n_statuses * sizeof(std::uint32_t));
@@ -206,15 +238,13 @@ std::optional<std::vector<codec::DeviceWork>> DeviceWaves::place(SlotMemory& slo
   }
   statuses_ = *statuses;
   std::ranges::fill(statuses_.host, std::byte{0});
-  std::vector<codec::DeviceWork> works;
+  std::vector<device::Launch> launches;
   for (const Wave& wave : waves_) {
-    auto work = place_wave(wave, slot, tables);
-    if (!work) {
+    if (!place_wave(wave, slot, tables, launches)) {
       return std::nullopt;
     }
-    works.push_back(*work);
   }
-  return works;
+  return launches;
 }
 
 }  // namespace cfck::format

@@ -1,4 +1,4 @@
-// Memory that a load has on a device and on the host, given out piece by piece.
+// Memory on a device and on the host, given out piece by piece.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 #include "cfck/tensor.hpp"
 
-namespace cfck::format {
+namespace cfck::device {
 
 // Arrays that kernels read in words begin at a multiple of this.
-inline constexpr std::size_t kDeviceAlignment = 16;
+inline constexpr std::size_t kAlignment = 16;
 
 constexpr std::size_t aligned_bytes(std::size_t n_bytes) noexcept {
-  return (n_bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+  return (n_bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 // A piece of memory of the host, and where the device has its copy.
@@ -52,10 +52,10 @@ class SlotMemory {
 };
 
 // Memory of the device alone, which work uses one after another.
-class DeviceScratch {
+class Scratch {
  public:
-  DeviceScratch() = default;
-  DeviceScratch(std::byte* device, std::size_t n_bytes) : device_(device), n_bytes_(n_bytes) {}
+  Scratch() = default;
+  Scratch(std::byte* device, std::size_t n_bytes) : device_(device), n_bytes_(n_bytes) {}
 
   // nullptr where it does not fit.
   std::byte* take(std::size_t n_bytes) noexcept {
@@ -75,4 +75,4 @@ class DeviceScratch {
   std::size_t used_ = 0;
 };
 
-}  // namespace cfck::format
+}  // namespace cfck::device

@@ -1,0 +1,57 @@
+// A device as those who work with it see it: memory by address, and what it does with it in order.
+// Nothing here is of any maker of devices, nor of any codec.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "cfck/status.hpp"
+#include "cfck/tensor.hpp"
+#include "device/kernels.hpp"
+
+namespace cfck::device {
+
+// A kernel to be started on `n_items` items or pieces, with the bytes of its argument. Everything
+// that the argument refers to is in the memory of the device; statuses and counters there are 0.
+struct Launch {
+  Kernel kernel = Kernel::kHashExtents;
+  std::uint32_t n_items = 0;
+  alignas(8) std::array<std::byte, 64> argument = {};
+};
+
+template <class Batch>
+Launch launch_of(Kernel kernel, std::uint32_t n_items, const Batch& batch) {
+  static_assert(std::is_trivially_copyable_v<Batch> && sizeof(Batch) <= sizeof(Launch::argument));
+  Launch launch{kernel, n_items};
+  std::memcpy(launch.argument.data(), &batch, sizeof(batch));
+  return launch;
+}
+
+// A queue of a device: copies to it, and the work on what was copied, which goes on meanwhile.
+// Functions return before the device has done what they ask for; memory that they were given stays
+// as it is until wait() says so. Not thread-safe. Errors: kIo with the words of the driver, after
+// which the object can only be destroyed; kOutOfMemory.
+class Queue {
+ public:
+  // Requires: nothing is under way, or wait_for_all() was called.
+  virtual ~Queue() = default;
+
+  // Copies to the memory of the device, which no work before wait() uses.
+  virtual Result<void> upload(std::byte* to, ByteView from) = 0;
+  // Starts a kernel on what was uploaded so far, after all work before. Hashes alone are computed
+  // beside other work, which never reads them.
+  virtual Result<void> launch(const Launch& launch) = 0;
+  // Copies from the device after all work so far.
+  virtual Result<void> download(MutableBytes to, const std::byte* from) = 0;
+  // Returns a number for everything that was asked for so far.
+  virtual Result<std::uint64_t> mark() = 0;
+  // Waits until all that a mark stands for is done.
+  virtual Result<void> wait(std::uint64_t mark) = 0;
+  // Waits for everything, whatever became of it.
+  virtual void wait_for_all() noexcept = 0;
+};
+
+}  // namespace cfck::device
