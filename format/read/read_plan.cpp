@@ -4,7 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "base/threads/threads.hpp"
-#include "format/read/chunk_batch.hpp"
+#include "format/read/chunk_decode.hpp"
 
 namespace cfck::format {
 namespace {
@@ -15,41 +15,28 @@ constexpr std::uint64_t kBytesPerThread = std::uint64_t{1} << 18;
 }  // namespace
 
 MutableBytes ReadPlan::destination(const WantedChunk& wanted, std::uint64_t chunk_elems,
-                                   std::uint64_t chunk_bytes, std::size_t number,
-                                   ReadWorker& worker) const {
+                                   std::uint64_t chunk_bytes, ReadWorker& worker) const {
   // Elements increase strictly, so that as many as the chunk has are all of them.
   if (wanted.end - wanted.begin == chunk_elems) {
     const ViewRead& read = wanted_.reads()[wanted.read];
     return read.out.subspan(byte_of(wanted.begin - read.first, bits_of(read)), chunk_bytes);
   }
-  return worker.decoded(number, chunk_bytes);
+  return worker.decoded(chunk_bytes);
 }
 
 Result<void> ReadPlan::report(const ViewRead& read, std::uint64_t n_bytes) {
   return progress_.advance(n_bytes, read.asked->name);
 }
 
-Result<void> ReadPlan::run_batch(std::span<const WantedChunk> chunks, ReadWorker& worker) {
-  const auto destination_of = [&](std::size_t i, const ChunkPlace& place) {
-    return destination(chunks[i], place.n_elems, place.decoded_bytes, i, worker);
-  };
-  ChunkBatch batch(file_, Verify{file_.options.verify_chunks}, worker);
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    const ChunkPlace place = wanted_.place_of(chunks[i]);
-    CFCK_TRY(batch.add(place, destination_of(i, place)));
+Result<void> ReadPlan::run_chunk(const WantedChunk& wanted, ReadWorker& worker) {
+  const ViewRead& read = wanted_.reads()[wanted.read];
+  const ChunkPlace place = wanted_.place_of(wanted);
+  const MutableBytes to = destination(wanted, place.n_elems, place.decoded_bytes, worker);
+  CFCK_TRY(decode_chunk(file_, place, Verify{file_.options.verify_chunks}, worker, to));
+  if (wanted.end - wanted.begin != place.n_elems) {
+    copy_runs(read, wanted, to, wanted.chunk * read.stored->record.chunk_elems, read.out);
   }
-  CFCK_TRY(batch.decode());
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    const WantedChunk& wanted = chunks[i];
-    const ViewRead& read = wanted_.reads()[wanted.read];
-    const ChunkPlace place = wanted_.place_of(wanted);
-    if (wanted.end - wanted.begin != place.n_elems) {
-      copy_runs(read, wanted, destination_of(i, place),
-                wanted.chunk * read.stored->record.chunk_elems, read.out);
-    }
-    CFCK_TRY(report(read, byte_of(wanted.end - wanted.begin, bits_of(read))));
-  }
-  return {};
+  return report(read, byte_of(wanted.end - wanted.begin, bits_of(read)));
 }
 
 Result<void> ReadPlan::run_pack(const WantedPack& task, ReadWorker& worker) {
@@ -61,7 +48,7 @@ Result<void> ReadPlan::run_pack(const WantedPack& task, ReadWorker& worker) {
     const ViewRead& read = wanted_.reads()[number];
     const Record& record = read.stored->record;
     const WantedChunk part{number, 0, 0, read.first, read.first + read.n_elems};
-    const MutableBytes to = destination(part, record.n_elems, record.decoded_bytes, 0, worker);
+    const MutableBytes to = destination(part, record.n_elems, record.decoded_bytes, worker);
     CFCK_TRY(decode_packed(file_, *read.stored, read.asked->name, **pack, worker, to));
     if (read.n_elems != record.n_elems) {
       copy_runs(read, part, to, 0, read.out);
@@ -109,17 +96,11 @@ unsigned ReadPlan::thread_count() const {
 Result<void> ReadPlan::run() {
   const unsigned threads = thread_count();
   WorkerSet workers(file_.idle_workers(), threads);
-  const std::span<const WantedChunk> chunks(wanted_.chunks());
-  const std::size_t per_batch = workers[0].executor().batch_chunks();
-  const std::size_t n_batches = ceil_div(chunks.size(), per_batch);
+  const std::size_t n_chunks = wanted_.chunks().size();
   CFCK_TRY(parallel_for(
-      n_batches + wanted_.packs().size(), threads, [&](std::size_t index, unsigned worker) {
-        if (index >= n_batches) {
-          return run_pack(wanted_.packs()[index - n_batches], workers[worker]);
-        }
-        const std::size_t first = index * per_batch;
-        return run_batch(chunks.subspan(first, std::min(per_batch, chunks.size() - first)),
-                         workers[worker]);
+      n_chunks + wanted_.packs().size(), threads, [&](std::size_t index, unsigned worker) {
+        return index < n_chunks ? run_chunk(wanted_.chunks()[index], workers[worker])
+                                : run_pack(wanted_.packs()[index - n_chunks], workers[worker]);
       }));
   for (const LateRead& late : wanted_.late()) {
     CFCK_TRY(run_late(late));

@@ -23,13 +23,12 @@ class ReadPlan {
   Result<void> run();
 
  private:
-  // Fetches the chunks of a batch, then decodes them.
-  Result<void> run_batch(std::span<const WantedChunk> batch, ReadWorker& worker);
+  Result<void> run_chunk(const WantedChunk& wanted, ReadWorker& worker);
   Result<void> run_pack(const WantedPack& task, ReadWorker& worker);
   Result<void> run_late(const LateRead& late);
-  // `out`, or the worker's buffer of this number: where a chunk's values are decoded to.
+  // `out`, or the worker's buffer: where a chunk's values are decoded to.
   MutableBytes destination(const WantedChunk& wanted, std::uint64_t chunk_elems,
-                           std::uint64_t chunk_bytes, std::size_t number, ReadWorker& worker) const;
+                           std::uint64_t chunk_bytes, ReadWorker& worker) const;
   Result<void> report(const ViewRead& read, std::uint64_t n_bytes);
   unsigned thread_count() const;
 

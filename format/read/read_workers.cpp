@@ -21,22 +21,6 @@ MutableBytes ReadWorker::Buffer::take(std::size_t n_bytes) {
   return {memory_.get(), n_bytes};
 }
 
-MutableBytes ReadWorker::take(std::vector<Buffer>& buffers, std::size_t number,
-                              std::size_t n_bytes) {
-  if (buffers.size() <= number) {
-    buffers.resize(number + 1);
-  }
-  return buffers[number].take(n_bytes);
-}
-
-MutableBytes ReadWorker::stored(std::size_t number, std::size_t n_bytes) {
-  return take(stored_, number, n_bytes);
-}
-
-MutableBytes ReadWorker::decoded(std::size_t number, std::size_t n_bytes) {
-  return take(decoded_, number, n_bytes);
-}
-
 std::vector<std::unique_ptr<ReadWorker>> IdleWorkers::take(unsigned n_workers) {
   std::vector<std::unique_ptr<ReadWorker>> taken;
   taken.reserve(n_workers);

@@ -2,38 +2,21 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "base/forks/forks.hpp"
-#include "codec/executor.hpp"
+#include "codec/codec.hpp"
 
 namespace cfck::format {
 
-// Where a task of a batch comes from, for its errors.
-struct ChunkOrigin {
-  const std::string* record = nullptr;
-  std::uint64_t payload_offset = 0;  // in the file
-};
-
-// Buffers and the executor of one thread, kept between chunks.
+// Buffers and scratch memory of one thread, kept between chunks.
 class ReadWorker {
  public:
-  // Bytes nobody has initialised, valid until the next call of the same function with the same
-  // number. Extents are numbered within a batch.
-  MutableBytes stored(std::size_t number, std::size_t n_bytes);
-  MutableBytes decoded(std::size_t number, std::size_t n_bytes);
-  codec::Executor& executor() noexcept { return executor_; }
-  codec::Scratch& scratch() noexcept { return executor_.scratch(); }
-  // The batch at hand; empty in between.
-  std::vector<codec::ChunkTask>& tasks() noexcept { return tasks_; }
-  std::vector<ChunkOrigin>& origins() noexcept { return origins_; }
-  void clear_batch() noexcept {
-    tasks_.clear();
-    origins_.clear();
-  }
+  // Bytes nobody has initialised, valid until the next call of the same function.
+  MutableBytes stored(std::size_t n_bytes) { return stored_.take(n_bytes); }
+  MutableBytes decoded(std::size_t n_bytes) { return decoded_.take(n_bytes); }
+  codec::Scratch& scratch() noexcept { return scratch_; }
 
  private:
   class Buffer {
@@ -44,13 +27,10 @@ class ReadWorker {
     std::unique_ptr<std::byte[]> memory_;
     std::size_t n_bytes_ = 0;
   };
-  static MutableBytes take(std::vector<Buffer>& buffers, std::size_t number, std::size_t n_bytes);
 
-  std::vector<Buffer> stored_;
-  std::vector<Buffer> decoded_;
-  codec::CpuExecutor executor_;
-  std::vector<codec::ChunkTask> tasks_;
-  std::vector<ChunkOrigin> origins_;  // of the tasks
+  Buffer stored_;
+  Buffer decoded_;
+  codec::Scratch scratch_;
 };
 
 // Workers that no call uses at the moment, so that many small reads do not each ask the system for

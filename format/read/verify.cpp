@@ -7,7 +7,7 @@
 #include "base/hashing/hashing.hpp"
 #include "base/threads/threads.hpp"
 #include "format/container/frame_walk.hpp"
-#include "format/read/chunk_batch.hpp"
+#include "format/read/chunk_decode.hpp"
 #include "format/read/reader_access.hpp"
 
 namespace cfck::format {
@@ -158,7 +158,7 @@ Result<void> HashCheck::check_chunk(const Unit& unit, Worker& worker) {
   }
   if (!worker.preamble) {
     return read_hashed(*file_.source, unit.offset_bytes, file_.entry_of(place).hash,
-                       worker.reader.stored(0, unit.n_bytes));
+                       worker.reader.stored(unit.n_bytes));
   }
   place.preamble = *worker.preamble;
   return format::check_chunk(file_, place, worker.reader);
@@ -186,7 +186,7 @@ Result<void> HashCheck::check(const Unit& unit, Worker& worker) {
         break;
     }
     const bool is_index = unit.kind == Unit::Kind::kIndex;
-    const MutableBytes bytes = worker.reader.stored(0, unit.n_bytes);
+    const MutableBytes bytes = worker.reader.stored(unit.n_bytes);
     CFCK_TRY(file_.source->read_at(unit.offset_bytes, bytes));
     if (hash128(bytes) != (is_index ? file_.tail.index_hash : file_.tail.metadata_hash)) {
       return wrong_checksum("index or metadata changed since the file was opened")

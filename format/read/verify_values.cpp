@@ -5,7 +5,7 @@
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
 #include "base/threads/threads.hpp"
-#include "format/read/chunk_batch.hpp"
+#include "format/read/chunk_decode.hpp"
 #include "format/read/read_plan.hpp"
 #include "format/read/verify.hpp"
 
@@ -118,7 +118,7 @@ Result<void> submit_chunks(Shared& shared, OrderedPipeline& pipeline, std::uint3
 Result<void> check_packed(const OpenFile& file, const StoredRecord& stored, const PackBytes& pack,
                           ReadWorker& worker) {
   const Record& record = stored.record;
-  const MutableBytes values = worker.decoded(0, record.decoded_bytes);
+  const MutableBytes values = worker.decoded(record.decoded_bytes);
   CFCK_TRY(decode_packed(file, stored, record.name, pack, worker, values));
   if (digest_of(values) != record.digest) {
     return wrong_digest(record);

@@ -6,7 +6,7 @@
 #include "base/bytes.hpp"
 #include "base/threads/threads.hpp"
 #include "codec/entropy/rans/rans_device_tables.hpp"
-#include "format/read/chunk_batch.hpp"
+#include "format/read/chunk_decode.hpp"
 #include "format/read/read_plan.hpp"
 
 namespace cfck::format {
@@ -233,7 +233,7 @@ Result<void> DeviceLoad::decode_on_host(const JobOrder& order) {
   const Verify verify{file_.options.verify_chunks};
   if (order.job < wanted_.chunks().size()) {
     const ChunkPlace place = wanted_.place_of(wanted_.chunks()[order.job]);
-    return decode_chunk(file_, place, verify, worker, worker.decoded(0, place.decoded_bytes));
+    return decode_chunk(file_, place, verify, worker, worker.decoded(place.decoded_bytes));
   }
   const WantedPack& wanted = wanted_.packs()[order.job - wanted_.chunks().size()];
   const ViewRead& read = wanted_.reads()[wanted.reads[order.part]];
@@ -242,7 +242,7 @@ Result<void> DeviceLoad::decode_on_host(const JobOrder& order) {
     return place_error(pack.error(), read.asked->name, 0);
   }
   return decode_packed(file_, *read.stored, read.asked->name, **pack, worker,
-                       worker.decoded(0, read.stored->record.decoded_bytes));
+                       worker.decoded(read.stored->record.decoded_bytes));
 }
 
 Result<void> DeviceLoad::run_late() {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "format/container/frame_fields.hpp"
-#include "format/read/chunk_batch.hpp"
+#include "format/read/chunk_decode.hpp"
 #include "format/read/chunk_frames.hpp"
 
 namespace cfck::format {
@@ -269,7 +269,7 @@ Result<void> DeviceSlot::fill_host_chunk(DeviceJob& job, ReadWorker& worker) {
   if (job.wanted.end - job.wanted.begin == place.n_elems) {
     return decode_chunk(reads_.file, place, verify, worker, job.place.host);
   }
-  const MutableBytes decoded = worker.decoded(0, place.decoded_bytes);
+  const MutableBytes decoded = worker.decoded(place.decoded_bytes);
   CFCK_TRY(decode_chunk(reads_.file, place, verify, worker, decoded));
   ViewRead part = reads_.wanted.reads()[job.wanted.read];
   part.first = job.wanted.begin;
@@ -287,7 +287,7 @@ Result<void> DeviceSlot::fill_host_packed(DeviceJob& job, ReadWorker& worker) {
   }
   const bool is_whole = read.n_elems == stored.record.n_elems;
   const MutableBytes decoded =
-      is_whole ? job.place.host : worker.decoded(0, stored.record.decoded_bytes);
+      is_whole ? job.place.host : worker.decoded(stored.record.decoded_bytes);
   CFCK_TRY(decode_packed(reads_.file, stored, read.asked->name, **pack, worker, decoded));
   if (!is_whole) {
     copy_runs(read, job.wanted, decoded, 0, job.place.host);
