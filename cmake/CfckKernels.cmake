@@ -14,6 +14,7 @@ function(cfck_add_kernels target)
     foreach(level IN LISTS CFCK_X86_LEVELS)
       list(APPEND sources ${path}_${level}.cpp)
       set_property(SOURCE ${path}_${level}.cpp APPEND PROPERTY COMPILE_OPTIONS -march=x86-64-${level})
+      set_property(SOURCE ${path}_${level}.cpp PROPERTY SKIP_PRECOMPILE_HEADERS ON)
     endforeach()
     target_sources(${target} PRIVATE ${sources})
     set_property(SOURCE ${sources} APPEND PROPERTY

@@ -5,6 +5,21 @@ set(cfck_compared $<TARGET_OBJECTS:cfck_program>)
 foreach(objects ${cfck_decode_objects} ${cfck_encode_objects})
   list(APPEND cfck_compared $<TARGET_OBJECTS:${objects}>)
 endforeach()
+
+# Without optimisation a source takes longer to read the standard library than for all the rest, so
+# that is read once; the program, whose code is placed in another way, reads it a second time.
+foreach(header algorithm array bit cmath cstring filesystem fstream functional map memory mutex optional set span
+               string thread unordered_map vector)
+  list(APPEND cfck_read_once $<$<COMPILE_LANGUAGE:CXX>:<${header}$<ANGLE-R>>)
+endforeach()
+add_library(cfck_read_once OBJECT ${PROJECT_SOURCE_DIR}/base/text.cpp)
+target_link_libraries(cfck_read_once PRIVATE cfck_flags)
+target_precompile_headers(cfck_read_once PRIVATE ${cfck_read_once})
+target_precompile_headers(cfck_program PRIVATE ${cfck_read_once} $<$<COMPILE_LANGUAGE:CXX>:<CLI/CLI.hpp$<ANGLE-R>>)
+foreach(objects ${cfck_decode_objects} ${cfck_encode_objects})
+  target_precompile_headers(${objects} REUSE_FROM cfck_read_once)
+endforeach()
+
 add_custom_command(OUTPUT one_definition.o
   COMMAND ${CMAKE_CXX_COMPILER} -r -nostdlib -flto=auto -flinker-output=rel
           -Wodr -Wlto-type-mismatch -Werror -o one_definition.o ${cfck_compared}

@@ -3,13 +3,14 @@
 # minor version from 3.10 on a wheel, built from the C++ objects in build/, installed
 # into an environment of its own with nothing but its dependencies, and tried there.
 
-# Prints the interpreters of CPython 3.10 and newer, one of each minor version: those
-# of pyenv, which need not be the ones that its shims in PATH run, and those in PATH.
+# find_pythons [PYTHON]: prints the interpreters of CPython 3.10 and newer, one of each minor version, that of
+# PYTHON first: those of pyenv, which need not be the ones that its shims in PATH run, and those in PATH.
 find_pythons() {
   # Debian keeps ensurepip, which venv needs, in a package of its own.
-  local minor describe='import ensurepip, sys
+  local first minor describe='import ensurepip, sys
 assert sys.version_info >= (3, 10) and sys.implementation.name == "cpython"
 print(sys.version_info.minor)'
+  first=$("${1:-python3}" -c 'import sys; print(sys.version_info.minor)')
   {
     if command -v pyenv >/dev/null; then
       local version
@@ -20,7 +21,8 @@ print(sys.version_info.minor)'
     command -v python3 || true
   } | while read -r python; do
     if minor=$("$python" -c "$describe" 2>/dev/null); then echo "$minor $python"; fi
-  done | sort -k1,1n -s -u | cut -d' ' -f2-
+  done | sort -k1,1n -s -u | awk -v first="$first" '{ print ($1 == first ? 0 : $1), $2 }' |
+    sort -k1,1n | cut -d' ' -f2-
 }
 
 # try_package PYTHON: builds the wheel with it and tests the wheel alone.
