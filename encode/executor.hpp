@@ -1,12 +1,13 @@
-// The executor of chunk tasks. Encoding hands batches of tasks to it: the threads of the CPU today;
-// the stream of a device implements the same interface.
+// The threads that encode: tasks on chunks, whose results are taken in order.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
+#include "base/threads/threads.hpp"
 #include "cfck/status.hpp"
 #include "encode/encode_plan.hpp"
 
@@ -33,26 +34,30 @@ ChunkBatch batch_of_chunks(std::uint64_t n_chunks, MakeTask make_task) {
   };
 }
 
+// Runs tasks on threads. Not thread-safe.
 class Executor {
  public:
-  virtual ~Executor() = default;
+  // 0: default_thread_count(). With one thread, tasks run inside submit().
+  explicit Executor(unsigned threads);
 
   // The maximum number of tasks in flight.
-  virtual std::size_t capacity() const noexcept = 0;
+  std::size_t capacity() const noexcept { return 2 * std::size_t{pipeline_->threads()}; }
   // Takes tasks from the batch as there is space for them, and finishes older ones meanwhile.
   // Returns when all were taken. Error: that of a task that failed; then nothing more is run.
-  virtual Result<void> submit(const ChunkBatch& batch) = 0;
+  Result<void> submit(const ChunkBatch& batch);
   Result<void> submit(std::unique_ptr<ChunkTask> task);
   // Finishes everything that was submitted.
-  virtual Result<void> drain() = 0;
+  Result<void> drain() { return pipeline_->drain(); }
   // Releases threads and memory until the next task. Requires: everything was drained.
-  virtual void release() = 0;
+  void release();
   // Memory for work on the caller's thread.
-  virtual WorkerMemory& caller_memory() noexcept = 0;
-};
+  WorkerMemory& caller_memory() noexcept { return memory_.back(); }
 
-// Makes an executor of `threads` threads; 0: default_thread_count(). With one thread, tasks run
-// inside submit().
-std::unique_ptr<Executor> make_cpu_executor(unsigned threads);
+ private:
+  class Job;
+
+  std::vector<WorkerMemory> memory_;           // one for each thread, the last for the caller
+  std::unique_ptr<OrderedPipeline> pipeline_;  // goes first: its jobs use the memory
+};
 
 }  // namespace cfck::encode

@@ -7,7 +7,7 @@
 namespace cfck::encode {
 
 RecordEncoder::RecordEncoder(RecordSink& sink, const FrameCosts& costs, unsigned threads)
-    : sink_(sink), costs_(costs), executor_(make_cpu_executor(threads)) {}
+    : sink_(sink), costs_(costs), executor_(std::make_unique<Executor>(threads)) {}
 
 RecordEncoder::~RecordEncoder() = default;
 

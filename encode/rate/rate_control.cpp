@@ -135,7 +135,7 @@ RateControl::RateControl(const FrameCosts& costs, unsigned threads, Listener lis
     : costs_(costs),
       threads_(threads),
       listener_(std::move(listener)),
-      executor_(make_cpu_executor(threads)) {
+      executor_(std::make_unique<Executor>(threads)) {
   progress_.set_listener([this](std::uint64_t done_bytes, std::string_view name) {
     search_.done_bytes = done_bytes;
     search_.name = name;
