@@ -3,9 +3,7 @@
 # asks of their code (cuda/code collects it). Nothing here needs a device, and nothing that is linked
 # needs CUDA.
 #
-#   cfck_device_code(SOURCE.cu...)            kernels that are part of the package
-#   cfck_device_code(FOR_TESTS SOURCE.cu...)  kernels that nothing launches yet: only builds with tests
-#                                             compile them
+#   cfck_device_code(SOURCE.cu...)
 set(CFCK_OLDEST_CUDA 13.0)  # of nvcc; the driver has to be as new (cuda/host/driver.hpp)
 
 # The arithmetic of the specification: no contraction, no flushing, divisions and roots rounded right.
@@ -89,8 +87,7 @@ endif()
 # For each source: NAME.ptx for the oldest device, and for every device NAME.smXX.cubin and what ptxas
 # says of it in NAME.smXX.txt.
 function(cfck_device_code)
-  cmake_parse_arguments(PARSE_ARGV 0 arg FOR_TESTS "" "")
-  if(NOT CFCK_HAS_CUDA_COMPILER OR (arg_FOR_TESTS AND NOT CFCK_BUILD_TESTS))
+  if(NOT CFCK_HAS_CUDA_COMPILER)
     return()
   endif()
   file(MAKE_DIRECTORY ${CFCK_DEVICE_CODE_DIR})
@@ -98,7 +95,7 @@ function(cfck_device_code)
   # which scikit-build-core deletes for each Python, and all would be compiled again.
   cmake_policy(PUSH)
   cmake_policy(SET CMP0116 OLD)
-  foreach(source ${arg_UNPARSED_ARGUMENTS})
+  foreach(source ${ARGN})
     get_filename_component(path ${source} ABSOLUTE)
     get_filename_component(name ${source} NAME_WE)
     set(ptx ${CFCK_DEVICE_CODE_DIR}/${name}.ptx)
@@ -121,7 +118,7 @@ function(cfck_device_code)
     endforeach()
   endforeach()
   cmake_policy(POP)
-  list(GET arg_UNPARSED_ARGUMENTS 0 first)
+  list(GET ARGN 0 first)
   get_filename_component(first ${first} NAME_WE)
   add_custom_target(cfck_device_code_${first} ALL DEPENDS ${cubins})
 endfunction()

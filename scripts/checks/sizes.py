@@ -2,12 +2,14 @@
 
 A function counts from the first line of its declaration to its last, without the docstring, as
 comments above a function of C++ do not count either. A folder counts by its own sources, without
-those of folders in it. Tables that are generated may have any length.
+those of folders in it; the forms of one source for CPU levels count as one. Tables that are
+generated may have any length.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -64,11 +66,16 @@ def long_functions(path: str, text: str) -> Iterator[Problem]:
             )
 
 
+def without_level(name: str) -> str:
+    """The name of a file without the level of the CPU that it is for."""
+    return re.sub(r"_(baseline|neon|x86|v3|v4_vbmi|v4)(?=\.)", "", name)
+
+
 def check(root: Path) -> Iterator[Problem]:
     """All files and folders of a tree."""
-    folders: defaultdict[str, int] = defaultdict(int)
+    folders: defaultdict[str, set[str]] = defaultdict(set)
     for path in tree.files(root, tree.CPP | tree.PYTHON):
-        folders[Path(path).parent.as_posix()] += 1
+        folders[Path(path).parent.as_posix()].add(without_level(Path(path).name))
         if Path(path).suffix in tree.GENERATED:
             continue
         text = (root / path).read_text(encoding="utf-8")
@@ -79,10 +86,10 @@ def check(root: Path) -> Iterator[Problem]:
                 "allowed: split it by subject",
             )  # fmt: skip
         yield from long_functions(path, text)
-    for folder, count in folders.items():
-        if count > MAX_FOLDER_SOURCES:
+    for folder, sources in folders.items():
+        if len(sources) > MAX_FOLDER_SOURCES:
             yield Problem(
-                folder, 1, f"the folder has {count} sources, at most {MAX_FOLDER_SOURCES} are "
+                folder, 1, f"the folder has {len(sources)} sources, at most {MAX_FOLDER_SOURCES} are "
                 "allowed: make rooms in it",
             )  # fmt: skip
 

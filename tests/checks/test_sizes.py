@@ -48,6 +48,13 @@ def test_full_folders(tree, run):
     assert lines == ["base:1: the folder has 27 sources, at most 26 are allowed: make rooms in it"]
 
 
+def test_forms_for_cpu_levels_count_once(tree, run):
+    levels = {f"base/k_{level}.cpp": "" for level in ("baseline", "neon", "v3", "v4", "v4_vbmi")}
+    assert run("sizes", tree(levels | {f"base/{i}.cpp": "" for i in range(25)})) == []
+    (line,) = run("sizes", tree(levels | {f"base/{i}.cpp": "" for i in range(26)}))
+    assert line.startswith("base:1: the folder has 27 sources")
+
+
 def test_braces_that_do_not_match(tree, run):
     (line,) = run("sizes", tree({"base/a.cpp": "void f() {\n"}))
     assert line.startswith("base/a.cpp:1: cannot be read: the brace of line 1 is not closed")
