@@ -89,9 +89,11 @@ def check(root: Path) -> Iterator[Problem]:
     for folder, sources in folders.items():
         if len(sources) > MAX_FOLDER_SOURCES:
             yield Problem(
-                folder, 1, f"the folder has {len(sources)} sources, at most {MAX_FOLDER_SOURCES} are "
-                "allowed: make rooms in it",
-            )  # fmt: skip
+                folder,
+                1,
+                f"the folder has {len(sources)} sources, at most {MAX_FOLDER_SOURCES} are allowed: "
+                "make rooms in it",
+            )
 
 
 if __name__ == "__main__":
