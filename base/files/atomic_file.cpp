@@ -64,8 +64,9 @@ struct AtomicFile::Impl {
   Impl& operator=(const Impl&) = delete;
 
   Result<void> open_temporary();
-  Error in_terms_of_target(Error failure) const;
-  Error naming_target(const Error& failure) const noexcept;
+  Error of_open(Error failure, const std::string& hidden_name) const;
+  // The temporary name tells a caller nothing: errors name the target in its place.
+  Error naming_target(Error failure, const std::string& hidden_name) const;
   Result<void> check_target();
   Result<void> flush();
   Result<void> write(ByteView bytes);
@@ -109,27 +110,24 @@ Result<void> AtomicFile::Impl::check_target() {
   return {};
 }
 
-// The temporary name tells a caller nothing.
-Error AtomicFile::Impl::in_terms_of_target(Error failure) const {
+Error AtomicFile::Impl::of_open(Error failure, const std::string& hidden_name) const {
   const std::size_t slash = target.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
   struct stat info {};
   if (::stat(folder.c_str(), &info) != 0 && errno == ENOENT) {
     failure.message =
         "there is no folder '" + escaped(folder) + "' to write '" + escaped(target) + "' to";
+    return failure;
   }
-  return failure;
+  return naming_target(std::move(failure), hidden_name);
 }
 
-Error AtomicFile::Impl::naming_target(const Error& failure) const noexcept {
-  return run_guarded([&] {
-    Error named = copy_of(failure);
-    const std::string hidden = "'" + escaped(temporary) + "'";
-    if (const std::size_t at = named.message.find(hidden); at != std::string::npos) {
-      named.message.replace(at, hidden.size(), "'" + escaped(target) + "'");
-    }
-    return named;
-  });
+Error AtomicFile::Impl::naming_target(Error failure, const std::string& hidden_name) const {
+  const std::string hidden = "'" + escaped(hidden_name) + "'";
+  if (const std::size_t at = failure.message.find(hidden); at != std::string::npos) {
+    failure.message.replace(at, hidden.size(), "'" + escaped(target) + "'");
+  }
+  return failure;
 }
 
 Result<void> AtomicFile::Impl::open_temporary() {
@@ -146,7 +144,7 @@ Result<void> AtomicFile::Impl::open_temporary() {
     // The name may be taken: left over from a process of the same number; or another process took
     // the new file for a leftover in the instant before it was locked.
     if (created.error().code != ErrorCode::kExists || attempt == kMaxAttempts) {
-      return in_terms_of_target(std::move(created).error());
+      return of_open(std::move(created).error(), name);
     }
   }
 }
@@ -161,7 +159,7 @@ std::invoke_result_t<Step> AtomicFile::Impl::run(const char* advice, Step&& step
   }
   auto result = run_guarded(std::forward<Step>(step));
   if (!result) {
-    error = naming_target(result.error());
+    error = run_guarded([&] { return naming_target(copy_of(result.error()), temporary); });
     discard();
     return copy_of(*error);
   }

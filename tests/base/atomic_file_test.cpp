@@ -234,6 +234,7 @@ TEST_F(AtomicFileTest, EveryFailureLeavesTheOldOrTheNewFile) {
       const Result<void> saved = save("f", "new!", files);
       ASSERT_FALSE(saved) << step;
       EXPECT_EQ(saved.error().code, ErrorCode::kIo);
+      EXPECT_EQ(saved.error().message.find("cfck-tmp"), std::string::npos);
       const bool renamed = std::ranges::any_of(files.trace(), [](const auto& entry) {
         return entry.operation == Operation::kRename && !entry.failed;
       });
