@@ -76,6 +76,15 @@ class Scratch {
   std::vector<Part> parts_;
 };
 
+// What a device has to be ready for before it has seen a chunk of a codec.
+struct DeviceTraits {
+  bool has_kernels = false;  // without them the host decodes
+  // Chunks of a record without a preamble begin with parameters, of any length.
+  bool chunks_may_have_parameters = false;
+  // Bytes of scratch memory for each value, beside what each group of values takes.
+  unsigned scratch_bytes_per_value = 0;
+};
+
 // Decoders are stateless; every function may be called concurrently, each call
 // with a Scratch of its own.
 class Decoder {
@@ -94,8 +103,9 @@ class Decoder {
   virtual Result<void> decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
                               MutableBytes out) const = 0;
 
-  // The functions from here on are for devices. A codec without kernels leaves it alone: the host
+  // The functions from here on are for devices. A codec without kernels leaves them alone: the host
   // decodes.
+  virtual DeviceTraits device_traits() const { return {}; }
 
   // Returns what the preamble of a record tells a device; nullptr where that is nothing, and where
   // the preamble is refused. `info` is that of any of its chunks.

@@ -10,6 +10,8 @@ class DirectDecoder final : public Decoder {
   Result<std::uint32_t> body_bytes(const ChunkInfo& info, ByteView payload) const override;
   Result<void> decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
                       MutableBytes out) const override;
+  // Indices and other indices for each value.
+  DeviceTraits device_traits() const override { return {true, true, 8}; }
   std::shared_ptr<const ParametersForDevice> parameters_for_device(
       const ChunkInfo& info) const override;
   DevicePlan plan_for_device(

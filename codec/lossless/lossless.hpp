@@ -10,6 +10,7 @@ class LosslessDecoder final : public Decoder {
   Result<std::uint32_t> body_bytes(const ChunkInfo& info, ByteView payload) const override;
   Result<void> decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
                       MutableBytes out) const override;
+  DeviceTraits device_traits() const override { return {true, false, 0}; }
   DevicePlan plan_for_device(
       const ChunkInfo& info, ByteView payload, std::uint32_t payload_bytes,
       const std::shared_ptr<const ParametersForDevice>& parameters) const override;

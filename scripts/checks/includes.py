@@ -72,10 +72,6 @@ NAMED = {"kAuto", "kRaw", "kLossless"}
 SEEING = {
     # The format says what the index has of each codec, also to readers without the codec.
     "format/container/index_errors.cpp",
-    # Device loads do not ask codecs yet what the device needs for a chunk.
-    "format/read/device/device_jobs.cpp",
-    "format/read/device/device_load.cpp",
-    "format/read/device/device_slot.cpp",
 }
 
 # Where each file is included: the file that does, the line, the file that is included.

@@ -22,8 +22,7 @@ bool is_for_host(const WantedReads& wanted, const WantedChunk& part) {
   const Record& record = read.stored->record;
   const std::uint64_t n_elems = part.end - part.begin;
   const bool is_whole = n_elems == record.n_elems || n_elems == record.chunk_elems;
-  const bool is_known = record.codec == CodecId::kRaw || record.codec == CodecId::kLossless ||
-                        record.codec == CodecId::kDirect;
+  const bool is_known = record.codec == CodecId::kRaw || device_traits_of(record.codec).has_kernels;
   return !is_known || (!is_whole && !can_gather(read));
 }
 
@@ -50,6 +49,11 @@ std::size_t header_bytes(const DeviceReads& reads, const DeviceJob& job) {
 }
 
 }  // namespace
+
+codec::DeviceTraits device_traits_of(CodecId codec) {
+  const codec::Decoder* const decoder = codec::find_decoder(codec);
+  return decoder != nullptr ? decoder->device_traits() : codec::DeviceTraits{};
+}
 
 bool can_gather(const ViewRead& read) {
   const unsigned bits = bits_of(read);

@@ -94,6 +94,9 @@ std::size_t most_slot_bytes(const DeviceReads& reads, const DeviceJob& job);
 std::size_t place_bytes(const DeviceReads& reads, const DeviceJob& job);
 std::size_t description_bytes(const WantedReads& wanted, const DeviceJob& job);
 
+// Nothing where the codec is unknown, or is raw.
+codec::DeviceTraits device_traits_of(CodecId codec);
+
 // Whether a device can gather the elements of a read.
 bool can_gather(const ViewRead& read);
 

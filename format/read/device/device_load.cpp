@@ -29,13 +29,14 @@ std::size_t rounded(std::size_t n_bytes) {
 }
 
 // Returns what the chunks of a read are likely to take of the scratch memory together: for a group
-// of 128 values a number and rows of escapes; for values of the codec direct indices as well.
+// of 128 values a number and rows of escapes; for values what the codec says.
 std::uint64_t likely_scratch_bytes(const ViewRead& read, std::uint64_t limit) {
   const Record& record = read.stored->record;
   const std::uint64_t n = std::min(record.n_elems, read.n_elems + 2 * record.chunk_elems);
   const std::uint64_t of_groups = n / 16 + 4096;
-  const std::uint64_t of_indices = record.codec == CodecId::kDirect ? 8 * std::min(n, limit) : 0;
-  return std::min(of_groups + of_indices, limit);
+  const std::uint64_t of_values =
+      device_traits_of(record.codec).scratch_bytes_per_value * std::min(n, limit);
+  return std::min(of_groups + of_values, limit);
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ bool is_of_device(const DeviceJob& job) {
 
 // Whether the chunk may have parameters of its own, of any length.
 bool may_have_parameters(const ChunkPlace& place) {
-  return place.stored->record.codec == CodecId::kDirect && !place.stored->has_preamble;
+  return !place.stored->has_preamble &&
+         device_traits_of(place.stored->record.codec).chunks_may_have_parameters;
 }
 
 const std::uint8_t* bytes_of(const std::byte* address) {
