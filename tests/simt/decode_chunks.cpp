@@ -7,6 +7,7 @@
 #include "codec/common/chunk_shape.hpp"
 #include "codec/common/lossless_fallback.hpp"
 #include "codec/common/zero_mask.hpp"
+#include "codec/device_plan.hpp"
 #include "codec/direct/chunk/direct_header.hpp"
 #include "codec/direct/device/device_parameters.hpp"
 #include "codec/direct/device/direct_team_device.cuh"
