@@ -1,7 +1,7 @@
 # The target one_definition: fails where two sources of the program give one name to different types
 # or functions. GCC compares them where objects with -flto are put together; nothing is optimised
 # before, so that every function is still there, and no code is made.
-set(cfck_compared $<TARGET_OBJECTS:cfck_program>)
+set(cfck_compared $<FILTER:$<TARGET_OBJECTS:cfck_program>,EXCLUDE,[.]gch$>)  # but headers that are read once
 foreach(objects ${cfck_decode_objects} ${cfck_encode_objects})
   list(APPEND cfck_compared $<TARGET_OBJECTS:${objects}>)
 endforeach()
