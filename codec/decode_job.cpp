@@ -1,6 +1,6 @@
 #include "codec/decode_job.hpp"
 
-#include <cstring>
+#include <algorithm>
 
 #include "codec/errors.hpp"
 
@@ -19,7 +19,7 @@ Result<void> check_body(const DecodeJob& job) {
 
 Result<void> decode(const DecodeJob& job, Scratch& scratch) {
   if (job.decoder == nullptr) {
-    std::memcpy(job.out.data(), job.payload.data(), job.out.size());
+    std::copy_n(job.payload.data(), job.out.size(), job.out.data());  // both may be empty
     return {};
   }
   CFCK_TRY(check_body(job));

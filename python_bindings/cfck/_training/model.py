@@ -19,7 +19,7 @@ from .._io.summary import SaveSummary
 from ..errors import InvalidArgumentError
 from . import files
 from .aim import octaves_to_rate
-from .contents import file_sources, file_steps, originals, plain_state
+from .contents import file_sources, file_steps, originals, plain_state, plain_tensors
 from .modes import outside_inference_mode
 from .names import plain_name, refuse_wrappers, without_compiler
 from .norms import reestimate_norms
@@ -426,10 +426,8 @@ class SpectralModel:
         only_tensors: bool = False,
     ) -> files.Encoded:
         """A file that decodes to the model, or to its tensors."""
-        state = self.state_dict()
-        if only_tensors:
-            state = {name: t for name, t in state.items() if isinstance(t, torch.Tensor)}
         places = self._places
+        state = (plain_tensors if only_tensors else plain_state)(self.model, places)
         return files.encode_exactly(
             state,
             file_sources(state, places),
