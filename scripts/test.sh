@@ -72,9 +72,9 @@ cat "$build/beside.log"
 # That of .venv first: build/ has the extension for it.
 mapfile -t pythons < <(find_pythons "$venv/bin/python")
 for python in "${pythons[@]}"; do try_package "$python"; done
+build_and_install "${test_settings[@]}" # build/ is for .venv again
 
 if $long; then
-  build_and_install "${test_settings[@]}" # build/ is for .venv again
   source "$root_dir/scripts/long_tests.sh"
 fi
 echo
