@@ -76,7 +76,7 @@ class Scratch {
   std::vector<Part> parts_;
 };
 
-// What a device has to be ready for before it has seen a chunk of a codec.
+// Tells a device what to be ready for before it has seen a chunk of a codec.
 struct DeviceTraits {
   bool has_kernels = false;  // without them the host decodes
   // Chunks of a record without a preamble begin with parameters, of any length.

@@ -23,7 +23,7 @@ class SecondMoments;
 class CodecRequest;
 using SharedRequest = std::shared_ptr<const CodecRequest>;
 
-// What decides the step of a tensor that rate control has to find.
+// Says how rate control finds the step of a tensor.
 struct OpenStep {
   // Without a target: the step, unless it follows from a maximum error. With one: the first to be
   // tried. 0: unknown.
@@ -39,8 +39,8 @@ struct OpenStep {
   bool follows_roles = false;
 };
 
-// What a caller asks of one codec for a tensor beyond the fields of LossyRecord. Each codec derives
-// a type of its own, opaque to all others. Immutable once it is shared.
+// A request says what a caller asks of one codec for a tensor beyond the fields of LossyRecord.
+// Each codec derives a type of its own, opaque to all others. Immutable once it is shared.
 class CodecRequest {
  public:
   virtual ~CodecRequest() = default;
@@ -76,7 +76,7 @@ struct LossyOptions {
   bool is_open() const { return tensor.codec == CodecChoice::kAuto; }
 };
 
-// What a calibration knows of one tensor. The functions read what `steps` names, as those of
+// Holds what a calibration knows of one tensor. The functions read what `steps` names, as those of
 // Calibration do: codecs use nothing of that but what its header has.
 struct CalibratedTensor {
   const Calibration* calibration = nullptr;

@@ -9,7 +9,7 @@
 
 namespace cfck::message {
 
-// What to encode, and how.
+// Says what to encode, and how.
 struct Values {
   DType dtype = DType::kU8;
   const Shape& shape;
@@ -23,7 +23,7 @@ struct Values {
 // source agree, and there are values.
 void plan_values(const Values& values, encode::EncodePlan& plan);
 
-// What encoding is told of the bytes that each chunk takes beside its payload.
+// Returns what encoding is told of the bytes that each chunk takes beside its payload.
 encode::FrameCosts costs_of_chunks(std::uint64_t header_bytes) noexcept;
 
 // Encodes the only chunk of a plan; `header_bytes` are stored with it. The payload is in

@@ -20,7 +20,7 @@ namespace cfck {
 namespace message {
 namespace {
 
-// What a workspace keeps for encoding.
+// A workspace keeps this for encoding.
 struct EncodeMemory {
   encode::WorkerMemory worker;
   encode::EncodePlan plan;

@@ -1,4 +1,4 @@
-// What a MessageWorkspace holds: working memory of any kind, made at first use.
+// A MessageWorkspace holds working memory of any kind, made at first use.
 #pragma once
 
 #include "cfck/message.hpp"

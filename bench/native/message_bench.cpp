@@ -1,6 +1,6 @@
-// What a message costs beside the codec: time of encoding and decoding against the same calls of
-// the codec alone, as paired ratios, and bytes beside the payload. One thread, everything warm,
-// values of a bell curve.
+// Measures what a message costs beside the codec: time of encoding and decoding against the same
+// calls of the codec alone, as paired ratios, and bytes beside the payload. One thread, everything
+// warm, values of a bell curve.
 //
 //   build/bench/message_bench [N_VALUES [REPEATS]]     16384 values (64 KiB of F32) and 301
 #include <algorithm>

@@ -50,7 +50,7 @@ struct FormLaunch {
   unsigned warps_per_block = 1;
 };
 
-// As many blocks as there is room for at the same time. Few items are spread over the
+// Chooses as many blocks as there is room for at the same time. Few items are spread over the
 // multiprocessors; a block is given to each where warps would leave most of the device idle.
 FormLaunch form_for_items(device::Kernel kernel, std::uint32_t n_items, unsigned n_multiprocessors);
 

@@ -18,8 +18,8 @@ namespace cfck::format {
 Result<std::uint64_t> rewrite(const ByteSource& source, const Index& index,
                               const MetadataFrame& metadata, ByteSink& sink);
 
-// The same, of the .cfck file in `source`, with other entries of metadata. Errors: also those of
-// opening it. Returns the length of the file.
+// Does the same for the .cfck file in `source`, with other entries of metadata. Errors: also those
+// of opening it. Returns the length of the file.
 Result<std::uint64_t> rewrite_with(const ByteSource& source, Metadata entries, ByteSink& sink);
 
 // Reads the whole record `number`, chunk by chunk, and compares the hashes.

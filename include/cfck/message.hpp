@@ -53,7 +53,7 @@ class CFCK_API MessageWorkspace {
   std::unique_ptr<Memory> memory_;  // made at first use
 };
 
-// What the first bytes of a message say. It is not verified: decode_message() does that.
+// Holds what the first bytes of a message say. It is not verified: decode_message() does that.
 struct MessageInfo {
   DType dtype = DType::kU8;
   Shape shape;

@@ -50,7 +50,7 @@ def _imported(node: ast.AST, package: str, modules: dict[str, str]) -> Iterator[
         origin = ".".join(parts + [node.module or ""]).strip(".")
         for alias in node.names:
             name = f"{origin}.{alias.name}"
-            # What is no module is an attribute of one; native modules have no source.
+            # A name that is no module is an attribute of one; native modules have no source.
             if name in modules:
                 yield name
             elif not alias.name.startswith("_native"):
@@ -66,7 +66,7 @@ def check(root: Path) -> Iterator[Problem]:
     for module, _, other in arrows:
         files[module].add(other)
         own, foreign = (Path(modules[name]).parent.as_posix() for name in (module, other))
-        # What users import takes from all sub-packages, and none of these takes from it.
+        # The modules that users import take from all sub-packages, and none takes from them.
         if own != foreign:
             folders[own].add(foreign)
     # `errors` is below all, and lies in the folder of what is above all.

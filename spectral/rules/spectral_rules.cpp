@@ -1,4 +1,4 @@
-// What options, calibrations and training ask of the spectral codec.
+// Finds out what options, calibrations and training ask of the spectral codec.
 #include "base/piecewise_log2.hpp"
 #include "cfck/calibration.hpp"
 #include "spectral/layout/spectral_geometry.hpp"

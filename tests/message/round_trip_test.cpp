@@ -1,4 +1,4 @@
-// What goes into a message comes out, in no more bytes than promised.
+// A message gives back what went into it, in no more bytes than promised.
 #include <cmath>
 #include <cstring>
 #include <thread>

@@ -144,7 +144,7 @@ DriverContext context_of(int device) {
   return reinterpret_cast<DriverContext>(static_cast<std::uintptr_t>(device) + 1);
 }
 
-// What a kernel does with the bytes of its argument, started with so many blocks and warps.
+// Does what a kernel does with the bytes of its argument, started with so many blocks and warps.
 using Body = void (*)(unsigned n_blocks, unsigned n_warps, const std::byte* argument);
 
 template <class Shared, class Batch, class Run>

@@ -60,7 +60,7 @@ std::uint64_t gain_of_field(const DirectGeometry& geometry, const ScaleField& fi
   return (variance_256(field.columns) + (has_row_groups ? 0 : variance_256(field.rows))) * 3 / 100;
 }
 
-// What trials of the sample leave, kept for the next ones.
+// Trials of the sample leave their memory here for the next ones.
 struct TrialMemory {
   DirectChunk chunk;
   std::vector<std::byte> decoded;

@@ -11,7 +11,7 @@ namespace cfck::codec {
 
 // Appends the frame to `out`. Requires: the streams are not all empty.
 void write_literals_frame(std::span<const SymbolStream> streams, std::vector<std::byte>& out);
-// The same with memory that is kept.
+// Does the same with memory that is kept.
 void write_literals_frame(std::span<const SymbolStream> streams, Scratch& scratch,
                           std::vector<std::byte>& out);
 

@@ -34,10 +34,10 @@ _TOLERANCE = 0.01
 def calibration_of(
     model: torch.nn.Module | None, options: SaveOptions | SaveFileOptions
 ) -> MakeCalibration | None:
-    """What makes a calibration of the model, without data, when the tensors are at hand that are to
-    be saved with these options, and turn out to be the model's. None without a model.
+    """Returns a function that calibrates the model, without data, when the tensors are at hand that
+    are to be saved with these options, and turn out to be the model's. None without a model.
 
-    What is returned gives None where noise is all that the model could be calibrated with: that
+    The function gives None where noise is all that the model could be calibrated with: that
     would not be used, since names and sizes of tensors say more. It raises InvalidArgumentError,
     which names the first tensor that is to be lossy and is not the model's.
 

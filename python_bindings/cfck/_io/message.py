@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer, Unpack
 
 _Out = TypeVar("_Out", bound=AnyTensor)
-# What is allocated for a message without being told to; as for files.
+# So much is allocated for a message without being told to, as for files.
 _MAX_BYTES = 16 << 30
 _MAX_RATIO = 64
 
@@ -126,7 +126,7 @@ def encode_with(
 ) -> bytes | int:
     """encode_message() for tensors of one library."""
     native = _native_options(options)
-    # What is prepared owns the memory at the address.
+    # The prepared tensor owns the memory at the address.
     prepared, dtype, shape, address = _contiguous(framework, tensor)
     if out is None:
         return _native.encode_message(dtype, shape, address, native)

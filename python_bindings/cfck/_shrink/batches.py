@@ -68,7 +68,7 @@ def look_at(
     take_input: Callable[[Any], Any] | None,
     take_labels: Callable[[Any], Any] | None,
 ) -> list[Batches]:
-    """What the caller's batches are, told by the first one.
+    """Finds out from the first one what the caller's batches are.
 
     Args:
         model: what they are for.

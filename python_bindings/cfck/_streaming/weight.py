@@ -19,7 +19,7 @@ _MOST_PROBED_DIMS = 6
 
 
 class Source(Protocol):
-    """What decodes the weights of one model: its Supply.
+    """Decodes the weights of one model; its Supply does.
 
     Attributes:
         archive: the file.

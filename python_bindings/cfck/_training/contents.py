@@ -1,4 +1,4 @@
-"""What the file of a model in training is made of."""
+"""Lists what the file of a model in training is made of."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def plain_tensors(model: nn.Module, places: Iterable[Place]) -> dict[str, torch.
 
 
 def originals(places: Iterable[Place]) -> dict[str, torch.Tensor]:
-    """What the weights are quantised from, by name."""
+    """Returns what the weights are quantised from, by name."""
     return {name: place.original().detach() for place in places for name in place.names}
 
 
 def file_sources(state: dict[str, Any], places: Iterable[Place]) -> dict[str, Any]:
-    """What an encoder makes the file of: the values of plain_state(), or, for a trellis, the
-    originals."""
+    """Returns what an encoder makes the file of: the values of plain_state(), or, for a trellis,
+    the originals."""
     of_trellises = [place for place in places if place.weight.trellised is not None]
     return state | originals(of_trellises)
 
