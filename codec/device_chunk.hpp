@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 namespace cfck::codec {
 
 inline constexpr unsigned kMaxDeviceLaneSets = 4;
-// `body_bytes` of a chunk in a pack, where no frame says it.
-inline constexpr std::uint32_t kUnknownBody = 0xffffffffu;
 
 // The parameters of a record of the direct codec (codec/direct/spec.md, section 3).
 struct DeviceParameters {
@@ -48,6 +48,39 @@ constexpr bool has_indices_in_place(unsigned value_bytes) {
   return value_bytes == sizeof(std::int32_t);
 }
 
+// Bytes of a payload.
+struct DeviceSection {
+  std::uint32_t at = 0;
+  std::uint32_t n_bytes = 0;
+};
+
+// What the host, which has parsed the header of a chunk, tells the kernel of it: a struct of the
+// codec, plain data without pointers. Device code parses no header.
+struct DeviceHeader {
+  alignas(8) unsigned char bytes[80] = {};
+
+  template <class Header>
+  void store(const Header& header) {
+    static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) <= sizeof(bytes));
+    std::memcpy(bytes, &header, sizeof(header));
+  }
+};
+
+// Hands out the sections of a payload, which follow one another.
+class DeviceSections {
+ public:
+  explicit DeviceSections(std::uint32_t first_at) : at_(first_at) {}
+
+  DeviceSection next(std::uint64_t n_bytes) {
+    const DeviceSection section{at_, static_cast<std::uint32_t>(n_bytes)};
+    at_ += section.n_bytes;
+    return section;
+  }
+
+ private:
+  std::uint32_t at_;
+};
+
 struct DeviceChunk {
   const std::uint8_t* payload = nullptr;
   void* out = nullptr;  // aligned to a value
@@ -63,9 +96,8 @@ struct DeviceChunk {
   std::int32_t* escapes = nullptr;
   const DeviceParameters* parameters = nullptr;  // of the codec direct
   std::uint32_t payload_bytes = 0;
-  std::uint32_t body_bytes = kUnknownBody;
-  std::uint32_t fields_at = 1;  // of the header: after the mode, and parameters that follow it
-  std::uint32_t n_values = 0;   // at least 1
+  std::uint32_t n_values = 0;  // at least 1
+  DeviceHeader header;
 };
 
 }  // namespace cfck::codec

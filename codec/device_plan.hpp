@@ -46,10 +46,9 @@ struct DevicePlan {
   DeviceWay way = DeviceWay::kHost;
   device::Kernel kernel = device::Kernel::kDecodeLosslessF64;
   std::uint32_t n_values = 0;
-  std::uint32_t body_bytes = 0;
   std::uint32_t values_at = 0;    // of kCopy and kRepeat: place in the payload
   std::uint32_t value_bytes = 0;  // of kRepeat
-  std::uint32_t fields_at = 1;    // DeviceChunk::fields_at
+  DeviceHeader header;            // of kKernel
   // A mask that is a Zstd frame at this place of the payload, which the host decompresses.
   std::uint32_t mask_at = 0;
   std::uint32_t mask_frame_bytes = 0;  // 0: there is none

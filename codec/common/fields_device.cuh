@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/simt/warp.cuh"
+#include "codec/device_chunk.hpp"
 
 namespace cfck::codec {
 
@@ -15,6 +16,16 @@ struct DeviceBytes {
   // Requires: at + n is not beyond the end.
   CFCK_DEVICE DeviceBytes part(std::uint32_t at, std::uint32_t n) const { return {data + at, n}; }
 };
+
+CFCK_DEVICE DeviceBytes section_of(const DeviceChunk& chunk, const DeviceSection& section) {
+  return {chunk.payload + section.at, section.n_bytes};
+}
+
+// What the codec's plan has stored of the header of a chunk.
+template <class Header>
+CFCK_DEVICE const Header& header_of(const DeviceChunk& chunk) {
+  return *reinterpret_cast<const Header*>(chunk.header.bytes);
+}
 
 // Takes fields from the front of `bytes`, the same ones in all lanes. Past the end it gives zeros,
 // and `failed` is set.

@@ -11,6 +11,7 @@
 #include "codec/device_chunk.hpp"
 #include "codec/entropy/rans/rans_device.cuh"
 #include "codec/lossless/chunk_header.hpp"
+#include "codec/lossless/lossless_device_header.hpp"
 #include "codec/symboliser/device/bins_device.cuh"
 #include "codec/symboliser/device/raw_bits_device.cuh"
 #include "codec/symboliser/float_format.hpp"
@@ -46,65 +47,18 @@ struct LosslessSections {
   DeviceBytes raw;
 };
 
-// False for a header that parse_chunk_header() refuses, or that does not fit the payload.
-CFCK_DEVICE bool read_lossless_sections(const DeviceChunk& chunk, unsigned value_bytes,
-                                        std::uint32_t max_bin, unsigned raw_bits,
-                                        LosslessSections& s) {
-  const DeviceBytes payload{chunk.payload, chunk.payload_bytes};
-  DeviceFields in(payload);
-  (void)in.byte();  // the mode
-  s.flags = in.byte();
-  s.first_bin = in.varint();
-  std::uint32_t mask_bytes = 0;
-  std::uint32_t n_bin_escapes = 0;
-  std::uint32_t n_escapes = 0;
-  if (s.flags & kHasMask) {
-    mask_bytes = in.varint();
-    s.n_masked = in.varint();
-  }
-  if (s.flags & kHasTrailingZeroBase) {
-    s.trailing_zero_base = in.byte();
-  }
-  if (s.flags & kHasEscapes) {
-    n_bin_escapes = in.varint();
-    n_escapes = in.varint();
-  }
-  const std::uint32_t coded_bytes = in.varint();
-  const std::uint32_t raw_bytes = in.varint();
-  const std::uint64_t n = chunk.n_values;
-  const bool is_valid = !in.failed && (s.flags & (kHasZeroGroups | kHasFourTables)) == 0 &&
-                        !((s.flags & kHasMaskSigns) && !(s.flags & kHasMask)) && s.n_masked < n &&
-                        mask_bytes <= (n + 7) / 8 && s.first_bin <= max_bin &&
-                        s.trailing_zero_base < raw_bits;
-  if (!is_valid) {
-    return false;
-  }
-  const std::uint64_t n_left = n - s.n_masked;
-  const std::uint64_t sign_bytes =
-      s.flags & kHasMaskSigns ? (std::uint64_t{s.n_masked} + 7) / 8 : 0;
-  if (n_escapes > n_left || n_bin_escapes > (n_left + kGroupSize - 1) / kGroupSize) {
-    return false;
-  }
-  const std::uint64_t body_bytes = in.position() + mask_bytes + sign_bytes +
-                                   2 * std::uint64_t{n_bin_escapes} +
-                                   std::uint64_t{value_bytes} * n_escapes + coded_bytes + raw_bytes;
-  if (body_bytes != chunk.payload_bytes ||
-      (chunk.body_bytes != kUnknownBody && chunk.body_bytes != body_bytes)) {
-    return false;
-  }
-  std::uint32_t at = in.position();
-  const auto take = [&](std::uint64_t n_bytes) {
-    at += static_cast<std::uint32_t>(n_bytes);
-    return payload.part(at - static_cast<std::uint32_t>(n_bytes),
-                        static_cast<std::uint32_t>(n_bytes));
-  };
-  s.mask = take(mask_bytes);
-  s.mask_signs = take(sign_bytes);
-  s.bin_escapes = take(2 * std::uint64_t{n_bin_escapes});
-  s.escapes = take(std::uint64_t{value_bytes} * n_escapes);
-  s.coded = take(coded_bytes);
-  s.raw = take(raw_bytes);
-  return true;
+CFCK_DEVICE LosslessSections lossless_sections(const DeviceChunk& chunk) {
+  const auto& header = header_of<LosslessDeviceHeader>(chunk);
+  return {header.flags,
+          header.first_bin,
+          header.n_masked,
+          header.trailing_zero_base,
+          section_of(chunk, header.mask),
+          section_of(chunk, header.mask_signs),
+          section_of(chunk, header.bin_escapes),
+          section_of(chunk, header.escapes),
+          section_of(chunk, header.coded),
+          section_of(chunk, header.raw)};
 }
 
 // Puts the values of a part of the chunk, which are in chunk.values, between those that its mask
@@ -397,21 +351,12 @@ class LosslessWarp {
   std::uint32_t escape_at_ = 0;  // number of escapes stored
 };
 
-template <class Format>
-CFCK_DEVICE bool read_sections_of(const DeviceChunk& chunk, LosslessSections& s) {
-  return read_lossless_sections(chunk, sizeof(typename Format::Word), max_bin<Format>(),
-                                Format::kRawBits, s);
-}
-
 // Decodes a chunk whose payload begins with mode 2. False for one that the CPU refuses; then what
 // was written is unspecified.
 template <class Format>
 CFCK_DEVICE bool decode_lossless_chunk(const DeviceChunk& chunk, const DeviceTable* static_tables,
                                        LosslessShared& shared) {
-  LosslessSections sections;
-  if (!read_sections_of<Format>(chunk, sections)) {
-    return false;
-  }
+  const LosslessSections sections = lossless_sections(chunk);
   std::uint32_t at = 0;
   unsigned n_sets = 0;
   simt::sync_warp();  // whoever still reads tables of the chunk before

@@ -6,6 +6,7 @@
 #include "codec/device_plan.hpp"
 #include "codec/lossless/chunk_header.hpp"
 #include "codec/lossless/lossless.hpp"
+#include "codec/lossless/lossless_device_header.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -39,12 +40,31 @@ DeviceWay choose_kernel(DType dtype, device::Kernel& kernel) {
   }
 }
 
+LosslessDeviceHeader device_header(const ChunkHeader& header, unsigned value_bytes) {
+  const SymbolsHeader& symbols = header.symbols;
+  const bool has_signs = (symbols.flags & kHasMaskSigns) != 0;
+  DeviceSections sections(header.header_bytes);
+  LosslessDeviceHeader result;
+  result.flags = symbols.flags;
+  result.first_bin = symbols.first_bin;
+  result.n_masked = symbols.n_masked;
+  result.trailing_zero_base = symbols.trailing_zero_base;
+  result.mask = sections.next(symbols.mask_bytes);
+  result.mask_signs = sections.next(has_signs ? (std::uint64_t{symbols.n_masked} + 7) / 8 : 0);
+  result.bin_escapes = sections.next(2 * std::uint64_t{symbols.n_bin_escapes});
+  result.escapes = sections.next(std::uint64_t{value_bytes} * symbols.n_escapes);
+  result.coded = sections.next(symbols.coded_bytes);
+  result.raw = sections.next(symbols.raw_bytes);
+  return result;
+}
+
 void plan_symbols(const ChunkInfo& info, const ChunkShape& shape, const ChunkHeader& header,
                   DevicePlan& plan) {
   if (info.entropy != EntropyId::kRans) {
     return;
   }
   plan.way = choose_kernel(info.dtype, plan.kernel);
+  plan.header.store(device_header(header, shape.value_bytes));
   const SymbolsHeader& symbols = header.symbols;
   const std::uint64_t n_left = shape.n_values - symbols.n_masked;
   const std::uint64_t n_groups = (n_left + kGroupSize - 1) / kGroupSize;
@@ -65,12 +85,10 @@ DevicePlan lossless_device_plan(const ChunkInfo& info, ByteView payload,
   DevicePlan plan;
   const auto shape = chunk_shape(info);
   const auto header = parse_chunk_header(info, payload);
-  const bool is_refused = !check_lossless_chunk(info) || !shape || !header;
-  if (is_refused || header->body_bytes > payload_bytes) {
+  if (!check_lossless_chunk(info) || !shape || !header) {
     return plan;
   }
   plan.n_values = static_cast<std::uint32_t>(shape->n_values);
-  plan.body_bytes = header->body_bytes;
   const bool has_frame = header->mode == ChunkMode::kSymbols && info.entropy != EntropyId::kRans;
   if (has_frame || header->body_bytes != payload_bytes) {
     return plan;

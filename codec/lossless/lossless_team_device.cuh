@@ -233,10 +233,7 @@ CFCK_DEVICE std::uint32_t open_for_team(const DeviceChunk& chunk, const DeviceTa
 template <class Format>
 CFCK_DEVICE bool decode_lossless_by_team(const DeviceChunk& chunk, const DeviceTable* static_tables,
                                          LosslessTeamShared& shared) {
-  LosslessSections sections;
-  if (!read_sections_of<Format>(chunk, sections)) {
-    return false;
-  }
+  const LosslessSections sections = lossless_sections(chunk);
   const std::uint32_t step = step_of_first_warp(
       shared.team, [&] { return open_for_team<Format>(chunk, static_tables, sections, shared); });
   if (step != kTeamGoesOn) {

@@ -5,14 +5,10 @@
 #include <memory>
 
 #include "codec/common/chunk_shape.hpp"
-#include "codec/common/lossless_fallback.hpp"
-#include "codec/common/zero_mask.hpp"
 #include "codec/device_plan.hpp"
-#include "codec/direct/chunk/direct_header.hpp"
-#include "codec/direct/device/device_parameters.hpp"
 #include "codec/direct/device/direct_team_device.cuh"
-#include "codec/entropy/zstd/byte_frame.hpp"
 #include "codec/lossless/lossless_team_device.cuh"
+#include "codec/scratch.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -48,10 +44,9 @@ bool run_one(const simt::Launch& launch, Body&& body) {
   return fits[0] != 0;
 }
 
-bool decode_lossless_emulated(const ChunkInfo& info, const DeviceChunk& chunk,
-                              const simt::Launch& launch) {
+bool run_lossless(DType dtype, const DeviceChunk& chunk, const simt::Launch& launch) {
   return visit_format(
-      info.dtype,
+      dtype,
       [&](auto tag) {
         using Format = With32Symbols<typename decltype(tag)::type>;
         if (launch.warps_per_block == kMaxDeviceLaneSets) {
@@ -64,25 +59,6 @@ bool decode_lossless_emulated(const ChunkInfo& info, const DeviceChunk& chunk,
         });
       },
       [] { return false; });
-}
-
-// Decompresses the mask of a chunk, where it is a Zstd frame.
-bool unpack_mask(ByteView frame, std::size_t mask_bytes, std::unique_ptr<Exact>& mask,
-                 DeviceChunk& chunk) {
-  if (frame.size() == mask_bytes) {
-    return true;
-  }
-  mask = std::make_unique<Exact>(mask_bytes, false);
-  chunk.mask = mask->as<const std::uint8_t>();
-  Scratch scratch;
-  return bool(decompress_frame(frame, scratch, {mask->data(), mask_bytes}));
-}
-
-DeviceVectors vectors_of(const DirectParameters& parameters) {
-  const auto data_of = [](const auto& vector) { return vector.empty() ? nullptr : vector.data(); };
-  return {data_of(parameters.row_steps), data_of(parameters.coefficients),
-          data_of(parameters.field.bands), data_of(parameters.field.rows),
-          data_of(parameters.field.columns)};
 }
 
 bool run_direct(DType dtype, const DeviceChunk& chunk, const simt::Launch& launch) {
@@ -108,52 +84,59 @@ bool run_direct(DType dtype, const DeviceChunk& chunk, const simt::Launch& launc
   }
 }
 
-bool decode_direct_emulated(const ChunkInfo& info, DeviceChunk chunk, ByteView payload,
-                            const simt::Launch& launch) {
-  const auto geometry = direct_geometry(info.shape);
-  if (!geometry || info.first_elem >= geometry->n_values() ||
-      info.n_elems > geometry->n_values() - info.first_elem) {
-    return false;
+// What the host does of a chunk before the device decodes it (format/read/device/device_slot.cpp),
+// with memory of exact sizes. The payload is a copy.
+class PreparedChunk {
+ public:
+  PreparedChunk(const DevicePlan& plan, ByteView payload, const ChunkShape& shape, bool is_odd)
+      : payload_(payload.size(), is_odd),
+        out_(shape.n_bytes(), false),
+        groups_(plan.needs.groups_bytes, false),
+        values_(plan.needs.values_bytes, false),
+        escapes_(plan.needs.escapes_bytes, false),
+        mask_(plan.mask_bytes, false),
+        vectors_(plan.parameters ? plan.parameters->n_bytes() : 0, false) {
+    std::memcpy(payload_.data(), payload.data(), payload.size());
+    chunk_.payload = payload_.as<const std::uint8_t>();
+    chunk_.payload_bytes = static_cast<std::uint32_t>(payload.size());
+    chunk_.out = out_.data();
+    chunk_.groups = groups_.as<std::uint32_t>();
+    chunk_.values = values_.data();
+    chunk_.escapes = escapes_.as<std::int32_t>();
+    chunk_.n_values = plan.n_values;
+    chunk_.header = plan.header;
   }
-  // The host parses parameters; the device reads the rest of the header.
-  const bool is_inline = payload[0] == std::byte{kDirectInline};
-  VarintReader in(is_inline ? payload.subspan(1) : info.preamble);
-  if (is_inline && has_scale_field(payload.subspan(1)) && info.n_elems != geometry->n_values()) {
-    return false;
-  }
-  if (!is_inline && info.preamble.empty()) {
-    return false;
-  }
-  const auto parameters = read_parameters(*geometry, in);
-  if (!parameters || (!is_inline && !in.at_end())) {
-    return false;
-  }
-  chunk.fields_at = is_inline ? static_cast<std::uint32_t>(1 + in.position()) : 1;
-  const DeviceParameters on_device =
-      device_parameters(*parameters, *geometry, vectors_of(*parameters), info.first_elem);
-  chunk.parameters = &on_device;
-  // What the host looks up in the header to set memory aside.
-  DirectChunkInfo direct{info.dtype,      info.entropy, info.shape,
-                         info.first_elem, info.n_elems, is_inline ? nullptr : &*parameters};
-  const std::size_t n_groups = (info.n_elems + kGroupSize - 1) / kGroupSize;
-  std::size_t escapes_bytes = 0;
-  std::unique_ptr<Exact> mask;
-  if (const auto header = parse_direct_header(direct, *geometry, payload);
-      header && header->body_bytes <= payload.size()) {
-    escapes_bytes = direct_escapes_bytes(
-        header->n_escapes, (info.n_elems - header->n_masked + kGroupSize - 1) / kGroupSize);
-    if ((header->flags & kDirectMask) != 0 &&
-        !unpack_mask(payload.subspan(header->header_bytes, header->mask_bytes),
-                     (info.n_elems + 7) / 8, mask, chunk)) {
-      return false;
+
+  // False where the host refuses the chunk's mask.
+  bool add_mask(const DevicePlan& plan, ByteView payload) {
+    if (plan.mask_frame_bytes == 0) {
+      return true;
     }
+    Scratch scratch;
+    chunk_.mask = mask_.as<const std::uint8_t>();
+    return bool(unpack_mask(plan, payload, scratch, {mask_.data(), plan.mask_bytes}));
   }
-  const Exact escapes(escapes_bytes, false);
-  chunk.escapes = escapes.as<std::int32_t>();
-  const Exact indices(4 * (n_groups * kGroupSize + info.n_elems), false);
-  chunk.values = indices.data();
-  return run_direct(info.dtype, chunk, launch);
-}
+
+  void add_parameters(const ParametersForDevice& parameters, std::uint64_t first_elem) {
+    parameters.store(vectors_.data());
+    parameters_ = parameters.at(vectors_.data(), first_elem);
+    chunk_.parameters = &parameters_;
+  }
+
+  const DeviceChunk& chunk() const { return chunk_; }
+  const std::byte* out() const { return out_.data(); }
+
+ private:
+  Exact payload_;
+  Exact out_;
+  Exact groups_;
+  Exact values_;
+  Exact escapes_;
+  Exact mask_;
+  Exact vectors_;
+  DeviceParameters parameters_;
+  DeviceChunk chunk_;
+};
 
 }  // namespace
 
@@ -169,47 +152,27 @@ bool has_device_kernel(CodecId codec, const ChunkInfo& info, ByteView payload) {
 std::optional<std::vector<std::byte>> decode_emulated(CodecId codec, const ChunkInfo& info,
                                                       ByteView payload, const simt::Launch& launch,
                                                       bool is_odd) {
+  const Decoder& decoder = *find_decoder(codec);
   const auto shape = chunk_shape(info);
-  if (!shape) {
+  const DevicePlan plan =
+      decoder.plan_for_device(info, payload, static_cast<std::uint32_t>(payload.size()),
+                              decoder.parameters_for_device(info));
+  if (!shape || plan.way != DeviceWay::kKernel) {
+    return std::nullopt;  // the header is refused
+  }
+  PreparedChunk prepared(plan, payload, *shape, is_odd);
+  if (!prepared.add_mask(plan, payload)) {
     return std::nullopt;
   }
-  const std::size_t n_groups = (shape->n_values + kGroupSize - 1) / kGroupSize;
-  const Exact bytes(payload.size(), is_odd);
-  std::memcpy(bytes.data(), payload.data(), payload.size());
-  const Exact out(shape->n_bytes(), false);
-  const Exact values(shape->n_bytes(), false);
-  const Exact groups(4 * n_groups, false);
-  DeviceChunk chunk;
-  chunk.payload = bytes.as<const std::uint8_t>();
-  chunk.payload_bytes = static_cast<std::uint32_t>(payload.size());
-  chunk.out = out.data();
-  chunk.values = values.data();
-  chunk.groups = groups.as<std::uint32_t>();
-  chunk.n_values = static_cast<std::uint32_t>(shape->n_values);
-  bool fits = false;
-  if (codec == CodecId::kDirect && payload[0] != std::byte{2}) {
-    fits = decode_direct_emulated(info, chunk, payload, launch);
-  } else {
-    std::unique_ptr<Exact> mask;
-    ChunkInfo lossless = info;
-    lossless.preamble = {};
-    const auto header = parse_chunk_header(lossless, payload);
-    if (header && (header->symbols.flags & kHasMask) != 0 && header->body_bytes <= payload.size() &&
-        !unpack_mask(payload.subspan(header->header_bytes, header->symbols.mask_bytes),
-                     (shape->n_values + 7) / 8, mask, chunk)) {
-      return std::nullopt;
-    }
-    const Exact rows(
-        lossless_device_plan(lossless, payload, static_cast<std::uint32_t>(payload.size()))
-            .needs.escapes_bytes,
-        false);
-    chunk.escapes = rows.as<std::int32_t>();
-    fits = decode_lossless_emulated(info, chunk, launch);
+  if (plan.parameters) {
+    prepared.add_parameters(*plan.parameters, info.first_elem);
   }
+  const bool fits = plan.parameters ? run_direct(info.dtype, prepared.chunk(), launch)
+                                    : run_lossless(info.dtype, prepared.chunk(), launch);
   if (!fits) {
     return std::nullopt;
   }
-  return std::vector<std::byte>(out.data(), out.data() + shape->n_bytes());
+  return std::vector<std::byte>(prepared.out(), prepared.out() + shape->n_bytes());
 }
 
 std::optional<std::vector<std::byte>> decode_by_team(CodecId codec, const ChunkInfo& info,

@@ -109,7 +109,6 @@ Result<DirectHeader> parse_direct_header(const DirectChunkInfo& info,
     }
     CFCK_TRY_ASSIGN(header.parameters, read_parameters(geometry, in));
     parameters = &*header.parameters;
-    header.fields_at = static_cast<std::uint32_t>(in.position());
   }
   if (parameters == nullptr) {
     return corrupt("the chunk needs parameters, and the record has no preamble", 0);

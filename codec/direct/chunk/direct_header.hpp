@@ -30,7 +30,6 @@ struct DirectHeader {
   std::uint32_t n_bin_escapes = 0;
   std::uint32_t coded_bytes = 0;  // with `rans`
   std::uint32_t raw_bytes = 0;
-  std::uint32_t fields_at = 1;  // place of the flags, after mode and parameters
   std::uint32_t header_bytes = 0;
   std::uint32_t body_bytes = 0;
   std::optional<DirectParameters> parameters;  // mode 4

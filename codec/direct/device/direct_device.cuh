@@ -5,6 +5,7 @@
 #include "base/simt/warp.cuh"
 #include "codec/common/float_values.hpp"
 #include "codec/device_chunk.hpp"
+#include "codec/direct/chunk/direct_header.hpp"
 #include "codec/direct/device/direct_sections_device.cuh"
 #include "codec/direct/device/escapes_device.cuh"
 #include "codec/direct/device/index_passes_device.cuh"
@@ -353,10 +354,7 @@ class DirectWarp {
 template <class Value>
 CFCK_DEVICE bool decode_direct_chunk(const DeviceChunk& chunk, const DeviceTable* static_tables,
                                      DirectShared& shared) {
-  DirectSectionsOnDevice sections;
-  if (!read_direct_sections(chunk, sizeof(typename Value::Word), sections)) {
-    return false;
-  }
+  const DirectSectionsOnDevice sections = direct_sections(chunk);
   simt::sync_warp();  // whoever still reads what the chunk before has left
   if (simt::lane() == 0) {
     shared.sections = sections;

@@ -8,6 +8,7 @@
 #include "codec/device_plan.hpp"
 #include "codec/direct/chunk/direct_header.hpp"
 #include "codec/direct/device/device_parameters.hpp"
+#include "codec/direct/device/direct_device_header.hpp"
 #include "codec/direct/direct_codec.hpp"
 
 namespace cfck::codec {
@@ -81,6 +82,24 @@ device::Kernel kernel_of(DType dtype) {
   }
 }
 
+DirectDeviceHeader device_header(const DirectHeader& header, unsigned value_bytes) {
+  DeviceSections sections(header.header_bytes);
+  DirectDeviceHeader result;
+  result.flags = header.flags;
+  result.first_bin = header.first_bin;
+  result.n_masked = header.n_masked;
+  result.n_escapes = header.n_escapes;
+  result.n_exact = header.n_exact;
+  result.mask = sections.next(header.mask_bytes);
+  result.bin_escapes = sections.next(2 * std::uint64_t{header.n_bin_escapes});
+  result.escape_flags = sections.next((std::uint64_t{header.n_escapes} + 7) / 8);
+  result.escape_indices = sections.next(header.code_bytes);
+  result.exact = sections.next(std::uint64_t{header.n_exact} * value_bytes);
+  result.coded = sections.next(header.coded_bytes);
+  result.raw = sections.next(header.raw_bytes);
+  return result;
+}
+
 // Memory for indices: none where every value goes straight to its place.
 std::uint64_t index_bytes(DType dtype, const DirectParameters& parameters, bool has_mask,
                           std::uint64_t n_groups, std::uint64_t n_values) {
@@ -131,7 +150,6 @@ DevicePlan DirectDecoder::plan_for_device(
   }
   plan.parameters = parameters;
   if (header->parameters) {
-    plan.fields_at = header->fields_at;
     plan.parameters = std::make_shared<const DirectParametersForDevice>(
         std::move(*header->parameters), *geometry);
   }
@@ -143,7 +161,7 @@ DevicePlan DirectDecoder::plan_for_device(
   plan.way = DeviceWay::kKernel;
   plan.kernel = kernel_of(info.dtype);
   plan.n_values = static_cast<std::uint32_t>(n_values);
-  plan.body_bytes = header->body_bytes;
+  plan.header.store(device_header(*header, bits_per_element(info.dtype) / 8));
   plan.needs = {4 * n_groups, index_bytes(info.dtype, used, has_mask, n_groups, n_values),
                 direct_escapes_bytes(header->n_escapes, n_groups)};
   if (has_mask) {

@@ -292,10 +292,9 @@ CFCK_DEVICE std::uint32_t open_direct_for_team(const DeviceChunk& chunk,
 template <class Value>
 CFCK_DEVICE bool decode_direct_by_team(const DeviceChunk& chunk, const DeviceTable* static_tables,
                                        DirectTeamShared& shared) {
-  DirectSectionsOnDevice sections;
+  const DirectSectionsOnDevice sections = direct_sections(chunk);
   const std::uint8_t* mask = nullptr;
-  if (!read_direct_sections(chunk, sizeof(typename Value::Word), sections) ||
-      !find_direct_mask(chunk, sections, mask)) {
+  if (!find_direct_mask(chunk, sections, mask)) {
     return false;
   }
   if (simt::warp_of_block() == 0 && simt::lane() == 0) {

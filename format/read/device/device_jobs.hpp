@@ -42,7 +42,6 @@ struct DeviceTask {
   const std::byte* mask = nullptr;
   const std::byte* vectors = nullptr;  // of the parameters
   std::uint32_t payload_bytes = 0;
-  std::uint32_t body_bytes = codec::kUnknownBody;
   bool lacks_room = false;  // in this slot
   JobOrder order;
 };

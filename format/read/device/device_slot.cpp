@@ -179,11 +179,7 @@ Result<void> DeviceSlot::plan(DeviceTask& task, const StoredRecord& stored,
   task.plan = codec::find_decoder(stored.record.codec)
                   ->plan_for_device(info, payload, task.payload_bytes,
                                     learned_.parameters_of(stored, info));
-  const bool is_other_body =
-      task.body_bytes != codec::kUnknownBody && task.body_bytes != task.plan.body_bytes;
-  const bool is_refused = is_other_body || task.plan.way == codec::DeviceWay::kHost;
-  if (is_refused) {
-    task.plan.way = codec::DeviceWay::kHost;
+  if (task.plan.way == codec::DeviceWay::kHost) {
     return {};
   }
   CFCK_TRY_ASSIGN(const bool has_mask, place_mask(task, payload, scratch));
@@ -218,7 +214,6 @@ Result<void> DeviceSlot::fill_chunk(DeviceJob& job, ReadWorker& worker) {
   }
   task.payload = job.extent + kFrameHeaderBytes;
   task.payload_bytes = job.extent_bytes - static_cast<std::uint32_t>(kFrameHeaderBytes);
-  task.body_bytes = task.payload_bytes;
   CFCK_TRY(plan(task, *place.stored, info_of(place), front.subspan(kFrameHeaderBytes),
                 worker.scratch()));
   const bool is_host = task.plan.way == codec::DeviceWay::kHost && !task.lacks_room;

@@ -109,9 +109,8 @@ bool DeviceWaves::add_chunk(const DeviceTask& task, std::byte* out) {
   codec::DeviceChunk chunk;
   chunk.payload = bytes_of(task.payload);
   chunk.payload_bytes = task.payload_bytes;
-  chunk.body_bytes = task.body_bytes;
-  chunk.fields_at = plan.fields_at;
   chunk.n_values = plan.n_values;
+  chunk.header = plan.header;
   chunk.mask = bytes_of(task.mask);
   chunk.out = out;
   std::byte* const groups = scratch_.take(plan.needs.groups_bytes);

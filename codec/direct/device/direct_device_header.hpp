@@ -1,0 +1,26 @@
+// What kernels are told of the header of a chunk of the direct codec with the stage `rans`
+// (codec/direct/spec.md, section 2), stored in DeviceChunk::header.
+#pragma once
+
+#include <cstdint>
+
+#include "codec/device_chunk.hpp"
+
+namespace cfck::codec {
+
+struct DirectDeviceHeader {
+  std::uint32_t flags = 0;  // DirectFlag
+  std::uint32_t first_bin = 0;
+  std::uint32_t n_masked = 0;
+  std::uint32_t n_escapes = 0;
+  std::uint32_t n_exact = 0;
+  DeviceSection mask;
+  DeviceSection bin_escapes;
+  DeviceSection escape_flags;
+  DeviceSection escape_indices;
+  DeviceSection exact;
+  DeviceSection coded;
+  DeviceSection raw;
+};
+
+}  // namespace cfck::codec
