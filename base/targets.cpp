@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/decibels.hpp"
+#include "base/numbers/decibels.hpp"
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "cfck/options.hpp"

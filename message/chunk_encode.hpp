@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "encode/choose_candidate.hpp"
+#include "encode/trial/choose_candidate.hpp"
 
 namespace cfck::message {
 

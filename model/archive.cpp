@@ -5,7 +5,7 @@
 
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
-#include "model/archive_format.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck {
 namespace {

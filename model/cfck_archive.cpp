@@ -6,9 +6,9 @@
 
 #include "base/run_guarded.hpp"
 #include "cfck/reader.hpp"
-#include "format/read/open_file.hpp"
+#include "format/read/chunks/open_file.hpp"
 #include "format/read/reader_access.hpp"
-#include "model/archive_format.hpp"
+#include "model/formats/archive_format.hpp"
 #include "model/listed_archive.hpp"
 
 namespace cfck::model {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cfck/archive_writer.hpp"
-#include "format/write/alias_plan.hpp"
+#include "format/write/sharing/alias_plan.hpp"
 #include "format/write/writer_access.hpp"
 #include "model/cfck_archive.hpp"
 #include "model/listed_archive.hpp"

@@ -5,7 +5,7 @@
 
 #include "base/run_guarded.hpp"
 #include "format/container/tensor_checks.hpp"
-#include "format/write/alias_plan.hpp"
+#include "format/write/sharing/alias_plan.hpp"
 
 namespace cfck::model {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cfck/archive.hpp"
-#include "model/archive_format.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck::model {
 

@@ -75,7 +75,7 @@ void check(const Result<void>& result) {
   }
 }
 
-// Whether short values are tried with both entropy stages (encode/candidates.cpp).
+// Whether short values are tried with both entropy stages (encode/trial/candidates.cpp).
 bool tries_both(const MessageOptions& options, std::uint64_t n) {
   return options.level == EncodeLevel::kDefault && n <= 1 << 15;
 }

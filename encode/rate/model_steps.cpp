@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/glob.hpp"
-#include "base/piecewise_log2.hpp"
+#include "base/numbers/piecewise_log2.hpp"
 
 namespace cfck::encode {
 namespace {

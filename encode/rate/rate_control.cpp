@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "base/cpu/float_environment.hpp"
-#include "base/decibels.hpp"
-#include "base/piecewise_log2.hpp"
-#include "encode/choose_candidate.hpp"
+#include "base/numbers/decibels.hpp"
+#include "base/numbers/piecewise_log2.hpp"
 #include "encode/rate/model_steps.hpp"
-#include "encode/trial_task.hpp"
+#include "encode/trial/choose_candidate.hpp"
+#include "encode/trial/trial_task.hpp"
 #include "encode/value_totals.hpp"
 
 namespace cfck::encode {

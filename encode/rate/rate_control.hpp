@@ -13,7 +13,7 @@
 #include "encode/executor.hpp"
 #include "encode/progress.hpp"
 #include "encode/rate/step_search.hpp"
-#include "encode/record_sizes.hpp"
+#include "encode/record/record_sizes.hpp"
 
 namespace cfck::encode {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/cpu/float_environment.hpp"
-#include "base/piecewise_log2.hpp"
+#include "base/numbers/piecewise_log2.hpp"
 
 namespace cfck::encode {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "base/threads/threads.hpp"
-#include "format/read/chunk_decode.hpp"
+#include "format/read/chunks/chunk_decode.hpp"
 
 namespace cfck::format {
 namespace {

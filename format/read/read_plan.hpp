@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "format/read/open_file.hpp"
+#include "format/read/chunks/open_file.hpp"
 #include "format/read/shared_progress.hpp"
 #include "format/read/wanted_reads.hpp"
 

@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "base/threads/threads.hpp"
 #include "format/read/boxes.hpp"
-#include "format/read/open_file.hpp"
+#include "format/read/chunks/open_file.hpp"
 #include "format/read/read_plan.hpp"
 #include "format/read/reader_access.hpp"
 #include "format/read/verify.hpp"

@@ -5,10 +5,10 @@
 
 #include "base/hashing/hashing.hpp"
 #include "base/run_guarded.hpp"
-#include "format/container/compressed_index.hpp"
 #include "format/container/foreign_file.hpp"
 #include "format/container/frame_fields.hpp"
-#include "format/read/open_file.hpp"
+#include "format/container/index/compressed_index.hpp"
+#include "format/read/chunks/open_file.hpp"
 #include "format/read/reader_access.hpp"
 
 namespace cfck::format {

@@ -1,8 +1,8 @@
 #include "format/read/stored_payloads.hpp"
 
 #include "base/run_guarded.hpp"
-#include "format/read/chunk_decode.hpp"
-#include "format/read/open_file.hpp"
+#include "format/read/chunks/chunk_decode.hpp"
+#include "format/read/chunks/open_file.hpp"
 #include "format/read/reader_access.hpp"
 
 namespace cfck::format {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "format/read/open_file.hpp"
+#include "format/read/chunks/open_file.hpp"
 #include "format/read/shared_progress.hpp"
 
 namespace cfck::format {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "format/container/element_view.hpp"
-#include "format/read/open_file.hpp"
+#include "format/read/chunks/open_file.hpp"
 
 namespace cfck::format {
 

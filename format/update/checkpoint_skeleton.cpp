@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cfck/dtype.hpp"
-#include "format/write/alias_plan.hpp"
+#include "format/write/sharing/alias_plan.hpp"
 
 namespace cfck::format {
 namespace {

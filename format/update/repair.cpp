@@ -12,7 +12,7 @@
 #include "cfck/reader.hpp"
 #include "cfck/update.hpp"
 #include "format/container/frame_walk.hpp"
-#include "format/read/extent_fetcher.hpp"
+#include "format/read/chunks/extent_fetcher.hpp"
 #include "format/read/reader_access.hpp"
 #include "format/update/file_view.hpp"
 #include "format/update/record_selection.hpp"

@@ -6,7 +6,7 @@
 
 #include "base/hashing/hashing.hpp"
 #include "format/container/frame_bytes.hpp"
-#include "format/read/extent_fetcher.hpp"
+#include "format/read/chunks/extent_fetcher.hpp"
 #include "format/read/reader_access.hpp"
 #include "format/write/file_end.hpp"
 #include "format/write/record_layout.hpp"

@@ -5,7 +5,7 @@
 
 #include "base/hashing/hashing.hpp"
 #include "cfck/version.hpp"
-#include "format/container/compressed_index.hpp"
+#include "format/container/index/compressed_index.hpp"
 
 namespace cfck::format {
 

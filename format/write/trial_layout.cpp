@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "format/container/compressed_index.hpp"
-#include "format/container/index_errors.hpp"
+#include "format/container/index/compressed_index.hpp"
+#include "format/container/index/index_errors.hpp"
 
 namespace cfck::format {
 namespace {

@@ -1,7 +1,7 @@
 // Lays out records of which only the sizes are known, to find the length of the file.
 #pragma once
 
-#include "encode/choose_candidate.hpp"
+#include "encode/trial/choose_candidate.hpp"
 #include "format/write/record_layout.hpp"
 
 namespace cfck::format {

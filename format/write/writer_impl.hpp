@@ -16,12 +16,12 @@
 #include "base/run_guarded.hpp"
 #include "cfck/writer.hpp"
 #include "encode/rate/rate_control.hpp"
-#include "encode/record_encoder.hpp"
+#include "encode/record/record_encoder.hpp"
 #include "encode/rules/encode_rules.hpp"
-#include "format/write/alias_plan.hpp"
 #include "format/write/duplicates.hpp"
 #include "format/write/record_emitter.hpp"
 #include "format/write/record_layout.hpp"
+#include "format/write/sharing/alias_plan.hpp"
 #include "format/write/writer_access.hpp"
 
 namespace cfck {

@@ -4,8 +4,8 @@
 #include "base/bytes.hpp"
 #include "base/device.hpp"
 #include "base/hashing/hashing.hpp"
-#include "format/write/alias_plan.hpp"
-#include "format/write/gather_source.hpp"
+#include "format/write/sharing/alias_plan.hpp"
+#include "format/write/sharing/gather_source.hpp"
 #include "format/write/writer_impl.hpp"
 
 namespace cfck {

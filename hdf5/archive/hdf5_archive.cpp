@@ -9,7 +9,7 @@
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "cfck/safetensors.hpp"
-#include "format/write/alias_plan.hpp"
+#include "format/write/sharing/alias_plan.hpp"
 #include "hdf5/archive/element_taker.hpp"
 #include "hdf5/archive/include/cfck/hdf5.hpp"
 #include "hdf5/archive/listing.hpp"

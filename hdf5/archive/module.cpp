@@ -1,6 +1,6 @@
 // The module that programs load for HDF5 files.
 #include "hdf5/archive/include/cfck/hdf5.hpp"
-#include "model/adapters.hpp"
+#include "model/formats/adapters.hpp"
 
 namespace {
 

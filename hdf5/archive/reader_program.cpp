@@ -21,7 +21,7 @@
 #include "base/modules/modules.hpp"
 #include "base/text.hpp"
 #include "hdf5/archive/reader_link.hpp"
-#include "model/adapters.hpp"
+#include "model/formats/adapters.hpp"
 
 namespace cfck::hdf5 {
 namespace {

@@ -1,7 +1,7 @@
 // Encoding of the values of a chunk, with the step that its choice leads to.
 #pragma once
 
-#include "encode/choose_candidate.hpp"
+#include "encode/trial/choose_candidate.hpp"
 #include "hdf5/filter/chunk_choice.hpp"
 
 namespace cfck::hdf5 {

@@ -24,7 +24,7 @@
 #include "hdf5/archive/reader_link.hpp"
 #include "hdf5/library/library.hpp"
 #include "hdf5/reader/worker.hpp"
-#include "model/adapters.hpp"
+#include "model/formats/adapters.hpp"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include "interop/zip/source_part.hpp"
 #include "interop/zip/zip_directory.hpp"
 #include "interop/zip/zip_verify.hpp"
-#include "model/archive_format.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck::model {
 namespace {

@@ -9,8 +9,8 @@
 #include "interop/keras/keras_format.hpp"
 #include "interop/zip/zip_directory.hpp"
 #include "interop/zip/zip_sink.hpp"
-#include "model/archive_format.hpp"
 #include "model/collected_archive.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck::interop {
 namespace {

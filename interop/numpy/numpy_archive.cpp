@@ -10,14 +10,14 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
-#include "format/write/alias_plan.hpp"
+#include "format/write/sharing/alias_plan.hpp"
 #include "interop/numpy/npy_header.hpp"
 #include "interop/numpy/numpy_writer.hpp"
 #include "interop/stored/stored_archive.hpp"
 #include "interop/zip/inflated_member.hpp"
 #include "interop/zip/source_part.hpp"
 #include "interop/zip/zip_directory.hpp"
-#include "model/archive_format.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck::model {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
-#include "interop/pytorch/pickle_reader.hpp"
+#include "interop/pytorch/pickle/pickle_reader.hpp"
 #include "interop/pytorch/pytorch_file.hpp"
 
 namespace cfck::interop {

@@ -9,7 +9,7 @@
 #include "interop/pytorch/pytorch_file.hpp"
 #include "interop/stored/stored_archive.hpp"
 #include "interop/zip/zip_directory.hpp"
-#include "model/archive_format.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck::model {
 namespace {

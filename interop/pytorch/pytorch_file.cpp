@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "interop/pytorch/pickle_reader.hpp"
+#include "interop/pytorch/pickle/pickle_reader.hpp"
 
 namespace cfck::interop {
 namespace {

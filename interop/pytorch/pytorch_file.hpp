@@ -10,7 +10,7 @@
 #include "cfck/record.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
-#include "interop/pytorch/pickle_tree.hpp"
+#include "interop/pytorch/pickle/pickle_tree.hpp"
 #include "interop/zip/inflated_member.hpp"
 #include "interop/zip/zip_directory.hpp"
 

@@ -6,10 +6,10 @@
 #include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
 #include "cfck/safetensors.hpp"
-#include "format/write/alias_plan.hpp"
+#include "format/write/sharing/alias_plan.hpp"
 #include "interop/safetensors/safetensors_header.hpp"
 #include "interop/safetensors/safetensors_write.hpp"
-#include "model/archive_format.hpp"
+#include "model/formats/archive_format.hpp"
 #include "model/listed_archive.hpp"
 
 namespace cfck::model {

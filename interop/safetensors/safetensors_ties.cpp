@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/json_tree.hpp"
-#include "format/write/alias_plan.hpp"
+#include "format/write/sharing/alias_plan.hpp"
 
 namespace cfck::interop {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
 #include "cfck/safetensors.hpp"
-#include "format/write/alias_plan.hpp"
+#include "format/write/sharing/alias_plan.hpp"
 #include "interop/stored/boxes.hpp"
 #include "interop/stored/gather.hpp"
 #include "interop/zip/zip_verify.hpp"

@@ -10,7 +10,7 @@
 #include "base/bytes.hpp"
 #include "base/threads/threads.hpp"
 #include "format/container/element_view.hpp"
-#include "format/write/alias_plan.hpp"
+#include "format/write/sharing/alias_plan.hpp"
 #include "model/listed_archive.hpp"
 
 namespace cfck::interop {

@@ -8,9 +8,9 @@
 
 #include "cfck/options.hpp"
 #include "cfck/status.hpp"
-#include "model/archive_format.hpp"
 #include "model/folder/model_folder.hpp"
 #include "model/folder/written_folder.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck::model {
 

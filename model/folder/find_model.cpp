@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "model/archive_format.hpp"
-#include "model/folder/folder_names.hpp"
+#include "model/folder/files/folder_names.hpp"
 #include "model/folder/shard_index.hpp"
-#include "model/foreign_formats.hpp"
+#include "model/formats/archive_format.hpp"
+#include "model/formats/foreign_formats.hpp"
 
 namespace cfck::model {
 namespace {

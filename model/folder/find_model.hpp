@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "cfck/status.hpp"
-#include "model/archive_format.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck::model {
 

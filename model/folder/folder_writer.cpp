@@ -14,12 +14,12 @@
 #include "base/text.hpp"
 #include "cfck/archive_writer.hpp"
 #include "format/container/tensor_checks.hpp"
-#include "model/archive_format.hpp"
 #include "model/folder/archive_part.hpp"
-#include "model/folder/folder_names.hpp"
+#include "model/folder/files/folder_names.hpp"
+#include "model/folder/files/temporary_folder.hpp"
 #include "model/folder/shard_index.hpp"
-#include "model/folder/temporary_folder.hpp"
 #include "model/folder/written_folder.hpp"
+#include "model/formats/archive_format.hpp"
 #include "model/stateful_writer.hpp"
 
 namespace cfck::model {

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "model/archive_format.hpp"
 #include "model/error_path.hpp"
+#include "model/folder/files/folder_names.hpp"
+#include "model/folder/files/replace_folder.hpp"
 #include "model/folder/find_model.hpp"
-#include "model/folder/folder_names.hpp"
 #include "model/folder/model_folder.hpp"
-#include "model/folder/replace_folder.hpp"
 #include "model/folder/shard_index.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck::model {
 namespace {

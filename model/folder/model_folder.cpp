@@ -9,10 +9,10 @@
 
 #include "base/files/temporary_names.hpp"
 #include "base/text.hpp"
+#include "model/folder/files/folder_names.hpp"
+#include "model/folder/files/replace_folder.hpp"
 #include "model/folder/find_model.hpp"
-#include "model/folder/folder_names.hpp"
-#include "model/folder/replace_folder.hpp"
-#include "model/foreign_formats.hpp"
+#include "model/formats/foreign_formats.hpp"
 
 namespace cfck::model {
 namespace {

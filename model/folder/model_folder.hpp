@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "cfck/status.hpp"
-#include "model/archive_format.hpp"
 #include "model/folder/shard_index.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck::model {
 

@@ -5,11 +5,11 @@
 
 #include "base/run_guarded.hpp"
 #include "cfck/archive.hpp"
-#include "model/archive_format.hpp"
 #include "model/error_path.hpp"
 #include "model/folder/folder_archive.hpp"
 #include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cfck/status.hpp"
-#include "model/archive_format.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck::model {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "model/folder/folder_names.hpp"
-#include "model/folder/replace_folder.hpp"
+#include "model/folder/files/folder_names.hpp"
+#include "model/folder/files/replace_folder.hpp"
 #include "model/folder/shard_index.hpp"
 
 namespace cfck::model {

@@ -7,7 +7,7 @@
 
 #include "cfck/io.hpp"
 #include "cfck/status.hpp"
-#include "model/archive_format.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck::model {
 

@@ -6,8 +6,8 @@
 
 #include "base/run_guarded.hpp"
 #include "cfck/checkpoint.hpp"
-#include "model/archive_format.hpp"
-#include "model/foreign_formats.hpp"
+#include "model/formats/archive_format.hpp"
+#include "model/formats/foreign_formats.hpp"
 #include "progress.hpp"
 
 namespace cfck::python {

@@ -15,11 +15,11 @@
 
 #include "base/run_guarded.hpp"
 #include "errors.hpp"
+#include "model/folder/files/replace_folder.hpp"
+#include "model/folder/files/temporary_folder.hpp"
 #include "model/folder/find_model.hpp"
 #include "model/folder/model_folder.hpp"
-#include "model/folder/replace_folder.hpp"
 #include "model/folder/shard_index.hpp"
-#include "model/folder/temporary_folder.hpp"
 #include "model/folder/written_folder.hpp"
 
 namespace cfck::python {

@@ -1,5 +1,5 @@
 // Finds out what options, calibrations and training ask of the spectral codec.
-#include "base/piecewise_log2.hpp"
+#include "base/numbers/piecewise_log2.hpp"
 #include "cfck/calibration.hpp"
 #include "spectral/layout/spectral_geometry.hpp"
 #include "spectral/plan/spectral_request.hpp"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/decibels.hpp"
+#include "base/numbers/decibels.hpp"
 #include "cfck/options.hpp"
 
 namespace cfck {

@@ -1,5 +1,5 @@
 // The one decision between candidates, and the numbers it is made of.
-#include "encode/choose_candidate.hpp"
+#include "encode/trial/choose_candidate.hpp"
 
 #include <gtest/gtest.h>
 

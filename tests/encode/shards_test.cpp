@@ -3,7 +3,7 @@
 #include <atomic>
 #include <memory>
 
-#include "base/decibels.hpp"
+#include "base/numbers/decibels.hpp"
 #include "tests/support/measured_models.hpp"
 
 namespace cfck::test {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-#include "base/piecewise_log2.hpp"
+#include "base/numbers/piecewise_log2.hpp"
 
 namespace cfck::encode {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/decibels.hpp"
+#include "base/numbers/decibels.hpp"
 #include "tests/support/file_quality.hpp"
 
 namespace cfck::test {

@@ -9,11 +9,11 @@
 #include <fstream>
 
 #include "cfck/io.hpp"
-#include "model/archive_format.hpp"
 #include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
 #include "model/folder/shard_index.hpp"
-#include "model/foreign_formats.hpp"
+#include "model/formats/archive_format.hpp"
+#include "model/formats/foreign_formats.hpp"
 
 namespace cfck::model {
 namespace {

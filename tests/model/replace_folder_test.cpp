@@ -1,5 +1,5 @@
 // Folders that replace others: every step fails, and files of both are never taken for one.
-#include "model/folder/replace_folder.hpp"
+#include "model/folder/files/replace_folder.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -13,9 +13,9 @@
 #include <map>
 #include <new>
 
+#include "model/folder/files/temporary_folder.hpp"
 #include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
-#include "model/folder/temporary_folder.hpp"
 #include "tests/support/failing_new.hpp"
 #include "tests/support/fault_files.hpp"
 

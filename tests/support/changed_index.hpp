@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "base/hashing/hashing.hpp"
-#include "format/container/compressed_index.hpp"
 #include "format/container/container.hpp"
+#include "format/container/index/compressed_index.hpp"
 
 namespace cfck::test {
 

@@ -9,7 +9,7 @@
 #include "cfck/options.hpp"
 #include "cfck/status.hpp"
 #include "cfck/writer.hpp"
-#include "model/archive_format.hpp"
+#include "model/formats/archive_format.hpp"
 #include "model/left_out.hpp"
 #include "tools/output/loss.hpp"
 #include "tools/output/progress_bar.hpp"

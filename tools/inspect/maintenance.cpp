@@ -6,9 +6,9 @@
 
 #include "base/text.hpp"
 #include "cfck/update.hpp"
-#include "model/archive_format.hpp"
 #include "model/folder/model_files.hpp"
-#include "model/foreign_formats.hpp"
+#include "model/formats/archive_format.hpp"
+#include "model/formats/foreign_formats.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/interrupt.hpp"
 #include "tools/output/progress_bar.hpp"

@@ -8,9 +8,9 @@
 
 #include "base/text.hpp"
 #include "cfck/archive.hpp"
-#include "model/archive_format.hpp"
 #include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
+#include "model/formats/archive_format.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/interrupt.hpp"
 #include "tools/output/progress_bar.hpp"

@@ -11,7 +11,7 @@
 
 #include "base/text.hpp"
 #include "cfck/archive.hpp"
-#include "model/archive_format.hpp"
+#include "model/formats/archive_format.hpp"
 
 namespace cfck::tools {
 namespace {

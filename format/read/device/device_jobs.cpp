@@ -4,7 +4,7 @@
 
 #include "codec/device_chunk.hpp"
 #include "device/batches.hpp"
-#include "format/read/chunk_frames.hpp"
+#include "format/read/chunks/chunk_frames.hpp"
 
 namespace cfck::format {
 namespace {

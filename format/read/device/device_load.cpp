@@ -6,7 +6,7 @@
 #include "base/bytes.hpp"
 #include "base/threads/threads.hpp"
 #include "codec/entropy/rans/rans_device_tables.hpp"
-#include "format/read/chunk_decode.hpp"
+#include "format/read/chunks/chunk_decode.hpp"
 #include "format/read/read_plan.hpp"
 
 namespace cfck::format {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "format/container/frame_fields.hpp"
-#include "format/read/chunk_decode.hpp"
-#include "format/read/chunk_frames.hpp"
+#include "format/read/chunks/chunk_decode.hpp"
+#include "format/read/chunks/chunk_frames.hpp"
 
 namespace cfck::format {
 namespace {

@@ -1,5 +1,5 @@
 // The index as a Zstd frame.
-#include "format/container/compressed_index.hpp"
+#include "format/container/index/compressed_index.hpp"
 
 #include <gtest/gtest.h>
 #include <zstd.h>

@@ -1,5 +1,5 @@
 // The tables of errors and qualities, of records that codec spectral wrote.
-#include "format/container/index_errors.hpp"
+#include "format/container/index/index_errors.hpp"
 
 #include <gtest/gtest.h>
 

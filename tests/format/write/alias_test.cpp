@@ -2,9 +2,9 @@
 #include <array>
 #include <cstring>
 
-#include "format/write/alias_plan.hpp"
-#include "format/write/gather_source.hpp"
-#include "format/write/view_overlap.hpp"
+#include "format/write/sharing/alias_plan.hpp"
+#include "format/write/sharing/gather_source.hpp"
+#include "format/write/sharing/view_overlap.hpp"
 #include "tests/support/sample_tensors.hpp"
 
 namespace cfck::test {

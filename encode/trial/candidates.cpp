@@ -1,0 +1,187 @@
+#include "encode/trial/candidates.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "encode/trial/trial.hpp"
+
+namespace cfck::encode {
+namespace {
+
+// Longer records gain hundredths of a per cent from a second stage, and take half the
+// time again.
+constexpr std::uint64_t kMaxElemsTriedTwice = std::uint64_t{1} << 15;
+// Number of values from which the bits of each value of a long record are estimated.
+constexpr std::uint64_t kProbeElems = 4096;
+
+EntropyId wanted_stage(const EncodePlan& plan) {
+  return codec::find_encoder(exact_codec(plan.choice.codec))->entropy_for(plan.dtype, plan.entropy);
+}
+
+// The entropy stages to compare. Where rans is wanted, short records are tried with zstd too,
+// since the states of the lanes matter most there; archive tries it for all records, fast for
+// none.
+ShortList<EntropyId, 2> stages_to_try(const EncodePlan& plan) {
+  const EntropyId wanted = wanted_stage(plan);
+  const bool tries_both = plan.level == EncodeLevel::kArchive ||
+                          (plan.level == EncodeLevel::kDefault && plan.geometry.n_chunks == 1 &&
+                           plan.geometry.n_elems <= kMaxElemsTriedTwice);
+  if (wanted == EntropyId::kRans && tries_both) {
+    return {wanted, EntropyId::kZstd};
+  }
+  return {wanted};
+}
+
+// How to plan a lossy tensor: with every stage to try; at level archive also as the default
+// level would, since plans are made from samples. Where a request leaves no choice, there is one
+// trial.
+struct LossyTrial {
+  EntropyId entropy = EntropyId::kNone;
+  EncodeLevel level = EncodeLevel::kDefault;
+};
+
+ShortList<LossyTrial, 4> lossy_trials(const EncodePlan& plan) {
+  if (plan.has_step) {
+    return {{plan.entropy, plan.level}};
+  }
+  ShortList<LossyTrial, 4> trials;
+  for (const EntropyId entropy : stages_to_try(plan)) {
+    trials.push_back({entropy, plan.level});
+    if (plan.level == EncodeLevel::kArchive) {
+      trials.push_back({entropy, EncodeLevel::kDefault});
+    }
+  }
+  return trials;
+}
+
+// The first values of a record of several chunks decide; a record of one chunk is tried as a whole.
+Result<bool> probe_prefers_zstd(const EncodePlan& plan, WorkerMemory& memory) {
+  if (plan.level != EncodeLevel::kDefault || wanted_stage(plan) != EntropyId::kRans) {
+    return false;
+  }
+  const std::uint64_t n_elems = std::min(kProbeElems, plan.geometry.elems_of(0));
+  CFCK_TRY_ASSIGN(
+      const ByteView values,
+      naming(read_values(plan, 0, n_elems * bits_per_element(plan.dtype) / 8, memory), plan));
+  const Candidate probe = lossless_candidate(plan, EntropyId::kRans);
+  CFCK_TRY(encode_values(plan, probe, 0, n_elems, values, memory));
+  return may_prefer_zstd(plan, memory.encoded.payload.size(), n_elems);
+}
+
+Result<CandidateList> lossless_candidates(const EncodePlan& plan, WorkerMemory& memory) {
+  CandidateList candidates;
+  for (const EntropyId entropy : stages_to_try(plan)) {
+    candidates.push_back(lossless_candidate(plan, entropy));
+  }
+  if (candidates.size() == 1 && plan.geometry.n_chunks > 1) {
+    CFCK_TRY_ASSIGN(const bool prefers_zstd, probe_prefers_zstd(plan, memory));
+    if (prefers_zstd) {
+      candidates.push_back(lossless_candidate(plan, EntropyId::kZstd));
+    }
+  }
+  return candidates;
+}
+
+bool loses_nothing(const Candidate& candidate) { return candidate.lossy == nullptr; }
+
+bool has_entropy(const CandidateList& candidates, EntropyId entropy) {
+  return std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
+    return loses_nothing(candidate) && candidate.entropy == entropy;
+  });
+}
+
+// Makes candidates with every stage and level to try. Where a codec reports that it would not be
+// smaller than lossless, a lossless candidate takes its place: lossless with one stage may be
+// shorter than lossy with another.
+Result<Candidates> lossy_candidates(const EncodePlan& plan, const FrameCosts& costs,
+                                    WorkerMemory& memory, const CheckCancelled& check_cancelled) {
+  Candidates found;
+  for (const LossyTrial& trial : lossy_trials(plan)) {
+    CFCK_TRY_ASSIGN(LossyCandidate planned,
+                    plan_lossy(plan, costs, trial.entropy, trial.level, memory, check_cancelled));
+    if (planned.candidate) {
+      found.list.push_back(*std::move(planned.candidate));
+      continue;
+    }
+    found.reason = found.reason.value_or(planned.reason);
+    if (planned.reason != LosslessReason::kNotSmaller) {
+      break;
+    }
+    if (!has_entropy(found.list, trial.entropy)) {
+      found.list.push_back(lossless_candidate(plan, trial.entropy));
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+Candidate lossless_candidate(const EncodePlan& plan, EntropyId entropy) {
+  return {exact_codec(plan.choice.codec), entropy, plan.level};
+}
+
+bool may_prefer_zstd(const EncodePlan& plan, std::uint64_t payload_bytes, std::uint64_t n_elems) {
+  return plan.level == EncodeLevel::kDefault && wanted_stage(plan) == EntropyId::kRans &&
+         payload_bytes < n_elems / 4;
+}
+
+Result<Candidates> candidates_for(const EncodePlan& plan, const FrameCosts& costs,
+                                  WorkerMemory& memory, const CheckCancelled& check_cancelled) {
+  Candidates found;
+  if (plan.choice.is_lossy()) {
+    CFCK_TRY_ASSIGN(found, lossy_candidates(plan, costs, memory, check_cancelled));
+  } else if (plan.choice.codec == CodecChoice::kRaw) {
+    found.list.push_back({});
+    return found;
+  }
+  const bool all_lossless = std::all_of(found.list.begin(), found.list.end(), loses_nothing);
+  // A record of one chunk is cheap to try: all stages compete losslessly, and come first.
+  const bool one_chunk = found.reason && plan.geometry.n_chunks == 1;
+  if (all_lossless || one_chunk) {
+    found.list.erase_if(loses_nothing);
+    CFCK_TRY_ASSIGN(const CandidateList lossless, lossless_candidates(plan, memory));
+    found.list.prepend(lossless);
+  }
+  return found;
+}
+
+Result<LossyCandidate> plan_lossy(const EncodePlan& plan, const FrameCosts& costs,
+                                  EntropyId entropy, EncodeLevel level, WorkerMemory& memory,
+                                  const CheckCancelled& check_cancelled) {
+  codec::LossyRecord record;
+  record.dtype = plan.dtype;
+  record.shape = plan.shape;
+  record.chunk_elems = plan.geometry.chunk_elems;
+  record.bound = plan.choice.bound.value_or(ErrorBound{BoundKind::kNone, false, 0});
+  // Rate control has already compared with lossless.
+  record.is_forced = plan.choice.codec != CodecChoice::kAuto || plan.has_step;
+  record.request = plan.choice.request;
+  record.keeps_near_zero = plan.choice.keeps_near_zero;
+  record.costs = costs;
+  record.entropy = entropy;
+  record.level = level;
+  const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;
+  const auto read = [&](std::uint64_t first_elem, std::uint64_t n_elems,
+                        std::vector<std::byte>& workspace) -> Result<ByteView> {
+    if (check_cancelled) {
+      CFCK_TRY(check_cancelled());
+    }
+    return range_of(*plan.source, plan.offset_bytes + first_elem * value_bytes,
+                    n_elems * value_bytes, workspace);
+  };
+  const codec::ReadValues read_in_place = std::cref(read);  // needs no memory
+  const CodecId codec = plan.choice.lossy_codec;
+  CFCK_TRY_ASSIGN(
+      codec::LossyDecision decision,
+      naming(codec::find_lossy_encoder(codec)->plan(record, read_in_place, memory.scratch), plan));
+  LossyCandidate found;
+  found.reason = decision.reason;
+  if (decision.plan != nullptr) {
+    const EntropyId planned_entropy = decision.plan->entropy();
+    found.candidate = Candidate{codec, planned_entropy, level, std::move(decision.plan)};
+  }
+  return found;
+}
+
+}  // namespace cfck::encode
