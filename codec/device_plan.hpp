@@ -15,7 +15,7 @@ namespace cfck::codec {
 
 class Scratch;
 
-enum class DeviceWay : std::uint8_t {
+enum class DecodeMethod : std::uint8_t {
   kHost,    // no kernel does it, or the payload is refused: the host's decoder says why
   kKernel,  // DevicePlan::kernel
   kCopy,    // the values are in the payload
@@ -43,7 +43,7 @@ struct DeviceMemoryNeeds {
 };
 
 struct DevicePlan {
-  DeviceWay way = DeviceWay::kHost;
+  DecodeMethod method = DecodeMethod::kHost;
   device::Kernel kernel = device::Kernel::kDecodeLosslessF64;
   std::uint32_t n_values = 0;
   std::uint32_t values_at = 0;    // of kCopy and kRepeat: place in the payload

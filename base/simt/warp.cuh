@@ -114,7 +114,7 @@ CFCK_DEVICE std::uint64_t load_long(const std::uint8_t* from, unsigned n_bytes,
 
 // Loads in two steps, so that a warp does other work while the memory takes its time: what is asked
 // for is taken from the same address later.
-struct ComingWord {
+struct PendingWord {
   std::uint32_t low = 0;
   std::uint32_t high = 0;
 };
@@ -127,14 +127,14 @@ CFCK_DEVICE std::uint32_t global_word_with(std::uintptr_t address) {
   return __ldg(reinterpret_cast<const std::uint32_t*>(address & ~std::uintptr_t{3}));
 }
 // Asks for the word of load_word().
-CFCK_DEVICE ComingWord ask_word(const std::uint8_t* from, const std::uint8_t* end) {
+CFCK_DEVICE PendingWord ask_word(const std::uint8_t* from, const std::uint8_t* end) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
   const bool has_high =
       reinterpret_cast<const std::uint8_t*>((address & ~std::uintptr_t{3}) + 4) < end;
   return {global_word_with(address), has_high ? global_word_with(address + 4) : 0};
 }
 // Ask for the bytes of load_bytes() and load_long(), which are not in shared memory.
-CFCK_DEVICE ComingWord ask_bytes(const std::uint8_t* from, unsigned n_bytes) {
+CFCK_DEVICE PendingWord ask_bytes(const std::uint8_t* from, unsigned n_bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
   return {global_word_with(address), global_word_with(address + n_bytes - 1)};
 }
@@ -143,13 +143,13 @@ CFCK_DEVICE ComingLong ask_long(const std::uint8_t* from, unsigned n_bytes) {
   return {global_word_with(address), global_word_with(address + 4),
           global_word_with(address + n_bytes - 1)};
 }
-CFCK_DEVICE std::uint32_t take(const ComingWord& word, const std::uint8_t* from) {
+CFCK_DEVICE std::uint32_t take(const PendingWord& word, const std::uint8_t* from) {
   return __funnelshift_r(word.low, word.high,
                          static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from)) * 8);
 }
 CFCK_DEVICE std::uint64_t take(const ComingLong& word, const std::uint8_t* from) {
-  return std::uint64_t{take(ComingWord{word.middle, word.high}, from)} << 32 |
-         take(ComingWord{word.low, word.middle}, from);
+  return std::uint64_t{take(PendingWord{word.middle, word.high}, from)} << 32 |
+         take(PendingWord{word.low, word.middle}, from);
 }
 
 // Bytes at any address, of which eight at a time are loaded that are not the last of the data: no
@@ -240,7 +240,7 @@ CFCK_DEVICE std::uint64_t load_long(const std::uint8_t* from, unsigned n_bytes,
 }
 
 // These are as large as on a device, so that as many groups go together (codec/symboliser/device).
-struct ComingWord {
+struct PendingWord {
   std::uint32_t word = 0;
   std::uint32_t unused = 0;
 };
@@ -249,16 +249,16 @@ struct ComingLong {
   std::uint32_t high = 0;
   std::uint32_t unused = 0;
 };
-CFCK_DEVICE ComingWord ask_word(const std::uint8_t* from, const std::uint8_t* end) {
+CFCK_DEVICE PendingWord ask_word(const std::uint8_t* from, const std::uint8_t* end) {
   return {load_word(from, end)};
 }
-CFCK_DEVICE ComingWord ask_bytes(const std::uint8_t* from, unsigned n_bytes) {
+CFCK_DEVICE PendingWord ask_bytes(const std::uint8_t* from, unsigned n_bytes) {
   return {load_word(from, from + n_bytes)};
 }
 CFCK_DEVICE ComingLong ask_long(const std::uint8_t* from, unsigned n_bytes) {
   return {load_word(from, from + 4), load_word(from + 4, from + n_bytes)};
 }
-CFCK_DEVICE std::uint32_t take(const ComingWord& word, const std::uint8_t*) { return word.word; }
+CFCK_DEVICE std::uint32_t take(const PendingWord& word, const std::uint8_t*) { return word.word; }
 CFCK_DEVICE std::uint64_t take(const ComingLong& word, const std::uint8_t*) {
   return std::uint64_t{word.high} << 32 | word.low;
 }

@@ -53,8 +53,8 @@ CFCK_DEVICE std::uint32_t shown_word(const std::uint8_t* mask, std::uint32_t n_v
 }
 
 // Counts the values before `end`, a multiple of 32 or n_values, that are not masked.
-CFCK_DEVICE std::uint32_t shown_before(const std::uint8_t* mask, std::uint32_t n_values,
-                                       std::uint32_t end) {
+CFCK_DEVICE std::uint32_t unmasked_before(const std::uint8_t* mask, std::uint32_t n_values,
+                                          std::uint32_t end) {
   std::uint32_t n = 0;
   for (std::uint32_t first = 32 * simt::lane(); first < end; first += 32 * simt::kWarpLanes) {
     n += simt::popcount(shown_word(mask, n_values, first));
@@ -66,19 +66,19 @@ CFCK_DEVICE std::uint32_t shown_before(const std::uint8_t* mask, std::uint32_t n
 // `signs`, if there are any, is the sign of masked value k. False if the mask does not mask
 // n_masked values.
 template <class Word>
-CFCK_DEVICE bool spread_shown(const std::uint8_t* mask, std::uint32_t n_values,
-                              std::uint32_t n_masked, const DevicePart& part, const Word* values,
-                              DeviceBytes signs, Word* out) {
+CFCK_DEVICE bool spread_unmasked(const std::uint8_t* mask, std::uint32_t n_values,
+                                 std::uint32_t n_masked, const DevicePart& part, const Word* values,
+                                 DeviceBytes signs, Word* out) {
   if (!is_device_mask_of(mask, n_values, n_masked)) {
     return false;
   }
-  std::uint32_t n_shown = shown_before(mask, n_values, part.begin);
+  std::uint32_t n_unmasked = unmasked_before(mask, n_values, part.begin);
   for (std::uint32_t first = part.begin; first < part.end; first += simt::kWarpLanes) {
     const std::uint32_t masked = mask_word(mask, n_values, first);
     const unsigned lane = simt::lane();
     const std::uint32_t i = first + lane;
     if (i < n_values) {
-      const std::uint32_t before = n_shown + simt::popcount(~masked & simt::lanes_below());
+      const std::uint32_t before = n_unmasked + simt::popcount(~masked & simt::lanes_below());
       Word value = 0;
       if ((masked >> lane & 1) == 0) {
         value = values[before];
@@ -89,7 +89,7 @@ CFCK_DEVICE bool spread_shown(const std::uint8_t* mask, std::uint32_t n_values,
       }
       out[i] = value;
     }
-    n_shown += simt::kWarpLanes - simt::popcount(masked);
+    n_unmasked += simt::kWarpLanes - simt::popcount(masked);
   }
   return true;
 }

@@ -20,19 +20,19 @@ template <class Word>
 void spread_values(ByteView mask, std::size_t n_values, const std::byte* values, ByteView signs,
                    std::byte* out) {
   constexpr unsigned kSignBit = 8 * sizeof(Word) - 1;
-  std::size_t n_shown = 0;
+  std::size_t n_unmasked = 0;
   for (std::size_t i = 0; i < n_values; ++i) {
     const bool masked = (static_cast<unsigned>(mask[i / 8]) >> (i % 8) & 1) != 0;
     Word value;
-    std::memcpy(&value, values + n_shown * sizeof(Word), sizeof(Word));
+    std::memcpy(&value, values + n_unmasked * sizeof(Word), sizeof(Word));
     Word zero = 0;
     if (!signs.empty() && masked) {
-      const std::size_t k = i - n_shown;
+      const std::size_t k = i - n_unmasked;
       zero = static_cast<Word>((static_cast<Word>(signs[k / 8]) >> (k % 8) & 1) << kSignBit);
     }
     value = masked ? zero : value;
     std::memcpy(out + i * sizeof(Word), &value, sizeof(Word));
-    n_shown += masked ? 0 : 1;
+    n_unmasked += masked ? 0 : 1;
   }
 }
 
@@ -43,7 +43,7 @@ template <class Word>
 void gather_values(const std::byte* values, std::size_t n_values, bool with_signs, std::byte* mask,
                    std::byte* signs, std::byte* remaining) {
   constexpr Word kMinusZero = static_cast<Word>(Word{1} << (8 * sizeof(Word) - 1));
-  std::size_t n_shown = 0;
+  std::size_t n_unmasked = 0;
   for (std::size_t i = 0; i < n_values; ++i) {
     Word value;
     std::memcpy(&value, values + i * sizeof(Word), sizeof(Word));
@@ -51,11 +51,11 @@ void gather_values(const std::byte* values, std::size_t n_values, bool with_sign
     const bool masked = value == 0 || minus;
     mask[i / 8] |= static_cast<std::byte>((masked ? 1u : 0u) << (i % 8));
     if (minus) {
-      const std::size_t k = i - n_shown;
+      const std::size_t k = i - n_unmasked;
       signs[k / 8] |= static_cast<std::byte>(1u << (k % 8));
     }
-    std::memcpy(remaining + n_shown * sizeof(Word), &value, sizeof(Word));
-    n_shown += masked ? 0 : 1;
+    std::memcpy(remaining + n_unmasked * sizeof(Word), &value, sizeof(Word));
+    n_unmasked += masked ? 0 : 1;
   }
 }
 

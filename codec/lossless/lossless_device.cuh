@@ -69,9 +69,9 @@ CFCK_DEVICE bool spread_masked_values(const DeviceChunk& chunk, const LosslessSe
   const std::uint8_t* const mask = chunk.mask != nullptr ? chunk.mask : s.mask.data;
   const bool is_plain = s.mask.n_bytes == (chunk.n_values + 7) / 8;
   return (is_plain || chunk.mask != nullptr) &&
-         spread_shown<Word>(mask, chunk.n_values, s.n_masked, part,
-                            static_cast<const Word*>(chunk.values), s.mask_signs,
-                            static_cast<Word*>(chunk.out));
+         spread_unmasked<Word>(mask, chunk.n_values, s.n_masked, part,
+                               static_cast<const Word*>(chunk.values), s.mask_signs,
+                               static_cast<Word*>(chunk.out));
 }
 
 // Decodes one chunk of a format with 32 symbols.

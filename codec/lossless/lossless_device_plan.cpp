@@ -12,31 +12,31 @@ namespace cfck::codec {
 namespace {
 
 // The kernel that decodes mode 2; kHost where there is none for the dtype.
-DeviceWay choose_kernel(DType dtype, device::Kernel& kernel) {
+DecodeMethod choose_kernel(DType dtype, device::Kernel& kernel) {
   switch (dtype) {
     case DType::kF64:
       kernel = device::Kernel::kDecodeLosslessF64;
-      return DeviceWay::kKernel;
+      return DecodeMethod::kKernel;
     case DType::kF32:
     case DType::kC64:
       kernel = device::Kernel::kDecodeLosslessF32;
-      return DeviceWay::kKernel;
+      return DecodeMethod::kKernel;
     case DType::kBF16:
       kernel = device::Kernel::kDecodeLosslessBf16;
-      return DeviceWay::kKernel;
+      return DecodeMethod::kKernel;
     case DType::kF16:
       kernel = device::Kernel::kDecodeLosslessF16;
-      return DeviceWay::kKernel;
+      return DecodeMethod::kKernel;
     case DType::kF8E5M2:
     case DType::kF8E5M2Fnuz:
       kernel = device::Kernel::kDecodeLosslessE5m2;
-      return DeviceWay::kKernel;
+      return DecodeMethod::kKernel;
     case DType::kF8E4M3:
     case DType::kF8E4M3Fnuz:
       kernel = device::Kernel::kDecodeLosslessE4m3;
-      return DeviceWay::kKernel;
+      return DecodeMethod::kKernel;
     default:
-      return DeviceWay::kHost;
+      return DecodeMethod::kHost;
   }
 }
 
@@ -63,7 +63,7 @@ void plan_symbols(const ChunkInfo& info, const ChunkShape& shape, const ChunkHea
   if (info.entropy != EntropyId::kRans) {
     return;
   }
-  plan.way = choose_kernel(info.dtype, plan.kernel);
+  plan.method = choose_kernel(info.dtype, plan.kernel);
   plan.header.store(device_header(header, shape.value_bytes));
   const SymbolsHeader& symbols = header.symbols;
   const std::uint64_t n_left = shape.n_values - symbols.n_masked;
@@ -97,10 +97,10 @@ DevicePlan lossless_device_plan(const ChunkInfo& info, ByteView payload,
   plan.value_bytes = shape->value_bytes;
   switch (header->mode) {
     case ChunkMode::kStored:
-      plan.way = DeviceWay::kCopy;
+      plan.method = DecodeMethod::kCopy;
       break;
     case ChunkMode::kConstant:
-      plan.way = DeviceWay::kRepeat;
+      plan.method = DecodeMethod::kRepeat;
       break;
     case ChunkMode::kSymbols:
       plan_symbols(info, *shape, *header, plan);

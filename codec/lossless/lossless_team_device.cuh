@@ -82,7 +82,7 @@ class LosslessTeamWarp {
   struct Asked {
     ComingPlanes planes;
     std::conditional_t<kLowBytes == 0, NoBits,
-                       std::conditional_t<kLowBytes <= 4, simt::ComingWord, simt::ComingLong>>
+                       std::conditional_t<kLowBytes <= 4, simt::PendingWord, simt::ComingLong>>
         low;
   };
 

@@ -58,11 +58,11 @@ Result<void> ReadPlan::run_pack(const WantedPack& task, ReadWorker& worker) {
   return {};
 }
 
-Result<void> ReadPlan::run_late(const LateRead& late) {
-  const ViewRead& read = late.read;
+Result<void> ReadPlan::run_deferred(const DeferredRead& deferred) {
+  const ViewRead& read = deferred.read;
   const unsigned bits = bits_of(read);
-  if (!late.from.empty()) {
-    read.view.gather(read.out, late.from, 0, read.first, read.n_elems, bits);
+  if (!deferred.from.empty()) {
+    read.view.gather(read.out, deferred.from, 0, read.first, read.n_elems, bits);
     return report(read, read.out.size());
   }
   const Record& base = read.stored->record;
@@ -102,8 +102,8 @@ Result<void> ReadPlan::run() {
         return index < n_chunks ? run_chunk(wanted_.chunks()[index], workers[worker])
                                 : run_pack(wanted_.packs()[index - n_chunks], workers[worker]);
       }));
-  for (const LateRead& late : wanted_.late()) {
-    CFCK_TRY(run_late(late));
+  for (const DeferredRead& deferred : wanted_.deferred()) {
+    CFCK_TRY(run_deferred(deferred));
   }
   return {};
 }

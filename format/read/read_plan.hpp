@@ -5,8 +5,8 @@
 #include <span>
 
 #include "format/read/chunks/open_file.hpp"
+#include "format/read/read_set.hpp"
 #include "format/read/shared_progress.hpp"
-#include "format/read/wanted_reads.hpp"
 
 namespace cfck::format {
 
@@ -19,13 +19,13 @@ class ReadPlan {
       : file_(file), progress_(progress), wanted_(file) {}
 
   // Returns the reads, to be added to.
-  WantedReads& wanted() { return wanted_; }
+  ReadSet& wanted() { return wanted_; }
   Result<void> run();
 
  private:
   Result<void> run_chunk(const WantedChunk& wanted, ReadWorker& worker);
   Result<void> run_pack(const WantedPack& task, ReadWorker& worker);
-  Result<void> run_late(const LateRead& late);
+  Result<void> run_deferred(const DeferredRead& deferred);
   // `out`, or the worker's buffer: where a chunk's values are decoded to.
   MutableBytes destination(const WantedChunk& wanted, std::uint64_t chunk_elems,
                            std::uint64_t chunk_bytes, ReadWorker& worker) const;
@@ -34,7 +34,7 @@ class ReadPlan {
 
   const OpenFile& file_;
   SharedProgress progress_;
-  WantedReads wanted_;
+  ReadSet wanted_;
 };
 
 }  // namespace cfck::format

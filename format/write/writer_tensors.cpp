@@ -65,7 +65,7 @@ TensorChoice choice_for(std::span<const TensorChoice* const> members, const Tens
 // True if a tensor has all elements of its family's memory, in their order.
 bool is_whole(const StridedTensor& tensor, const PlannedTensor& planned,
               std::uint64_t n_base_elems) {
-  if (planned.way == PlannedTensor::Way::kBase) {
+  if (planned.storage == PlannedTensor::Storage::kBase) {
     return true;
   }
   const Result<std::uint64_t> n = n_elems(tensor.shape);
@@ -100,11 +100,12 @@ std::vector<Writer::Impl::SharedMemory> Writer::Impl::plan_memory(
   auto number = static_cast<std::uint32_t>(layout.index().records.size());
   for (std::size_t i = 0; i < tensors.size(); ++i, ++number) {
     const PlannedTensor& planned = plan.tensors[i];
-    if (planned.way == PlannedTensor::Way::kAlone || planned.way == PlannedTensor::Way::kGathered) {
+    if (planned.storage == PlannedTensor::Storage::kAlone ||
+        planned.storage == PlannedTensor::Storage::kGathered) {
       continue;
     }
     const format::AliasFamily& family = plan.families[planned.family];
-    if (planned.way == PlannedTensor::Way::kBase) {
+    if (planned.storage == PlannedTensor::Storage::kBase) {
       memory[planned.family].record = number;
     } else if (!family.base && !numbered[planned.family]) {
       memory[planned.family].record = number++;
@@ -143,8 +144,8 @@ Result<void> Writer::Impl::add_tensors(std::span<const StridedTensor> tensors) {
   std::vector<bool> stored(plan.families.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const PlannedTensor& planned = plan.tensors[i];
-    const bool in_family =
-        planned.way == PlannedTensor::Way::kBase || planned.way == PlannedTensor::Way::kAlias;
+    const bool in_family = planned.storage == PlannedTensor::Storage::kBase ||
+                           planned.storage == PlannedTensor::Storage::kAlias;
     if (in_family && !plan.families[planned.family].base && !stored[planned.family]) {
       const format::AliasFamily& family = plan.families[planned.family];
       const ByteSource& source = keep(source_of(family));
@@ -185,18 +186,18 @@ Result<void> Writer::Impl::remember_bases(std::span<const StridedTensor> tensors
 Result<void> Writer::Impl::add_planned(const StridedTensor& tensor, const PlannedTensor& planned,
                                        const TensorChoice& choice, const SharedMemory& memory) {
   const ByteSource& source = keep(source_of(tensor));
-  switch (planned.way) {
-    case PlannedTensor::Way::kAlone:
-    case PlannedTensor::Way::kGathered:
+  switch (planned.storage) {
+    case PlannedTensor::Storage::kAlone:
+    case PlannedTensor::Storage::kGathered:
       return add_source(tensor.name, TensorSource{tensor.dtype, tensor.shape, &source, 0}, choice);
-    case PlannedTensor::Way::kBase: {
+    case PlannedTensor::Storage::kBase: {
       CFCK_TRY(check_name(tensor.name));
       CFCK_TRY_ASSIGN(const std::uint32_t number,
                       push(tensor.name, false, tensor.dtype, tensor.shape));
       align_chunks(number, memory.choice);
       return encode(number, Place{&source, 0, memory.choice});
     }
-    case PlannedTensor::Way::kAlias: {
+    case PlannedTensor::Storage::kAlias: {
       CFCK_TRY(check_name(tensor.name));
       Place place{&source, 0, choice};
       if (choice.is_lossy() && !memory.choice.is_lossy()) {

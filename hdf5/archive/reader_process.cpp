@@ -175,10 +175,10 @@ class Job {
   }
 
   Error ended() {
-    constexpr int kMostMilliseconds = 5000;  // that the program takes to say how its process ended
+    constexpr int kMaxMilliseconds = 5000;  // that the program takes to say how its process ended
     if (!status_ && !lost_) {
       pollfd wanted{ends_.status.get(), POLLIN, 0};
-      if (::poll(&wanted, 1, kMostMilliseconds) > 0) read_status();
+      if (::poll(&wanted, 1, kMaxMilliseconds) > 0) read_status();
     }
     const int status = status_.value_or(0);
     return no_answer(WIFSIGNALED(status) ? WTERMSIG(status) : 0, request_.limits);

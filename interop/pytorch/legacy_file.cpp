@@ -129,10 +129,10 @@ Result<StoragePlaces> find_storages(const ByteSource& source, const Pickle& pick
 }  // namespace
 
 bool begins_legacy_file(std::string_view head) {
-  constexpr std::size_t kMostBefore = 11;  // the protocol, and the length of a frame
+  constexpr std::size_t kMaxBefore = 11;  // the protocol, and the length of a frame
   if (head.starts_with(kMagicInDecimal)) return true;
   return head.starts_with('\x80') &&
-         head.substr(0, kMostBefore + kMagic.size()).find(kMagic) != std::string_view::npos;
+         head.substr(0, kMaxBefore + kMagic.size()).find(kMagic) != std::string_view::npos;
 }
 
 Result<PytorchFile> read_legacy_file(const ByteSource& source, bool only_tensors) {

@@ -10,7 +10,7 @@
 namespace cfck::interop {
 namespace {
 
-constexpr std::size_t kMostNoted = 20;
+constexpr std::size_t kMaxNoted = 20;
 
 // Returns where each storage of the pickle starts. Error: kCorrupt for a storage that is not in the
 // file as the pickle says.
@@ -50,7 +50,7 @@ std::vector<std::string> notes_of(const PickleTree& tree) {
   std::vector<std::string> notes;
   if (tree.n_left_out > 0) {
     std::string note = "left out of the file: ";
-    const std::size_t n_named = std::min(tree.left_out.size(), kMostNoted);
+    const std::size_t n_named = std::min(tree.left_out.size(), kMaxNoted);
     for (std::size_t i = 0; i < n_named; ++i) {
       const LeftOutValue& value = tree.left_out[i];
       note += (i > 0 ? ", '" : "'") + escaped(value.path) + "' (" + escaped(value.what) + ")";

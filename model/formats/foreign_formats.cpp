@@ -283,8 +283,8 @@ const Foreign* find_foreign(std::string_view head) {
   });
   if (found != kForeign.end()) return &*found;
   if (head.size() > 1 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5) {
-    constexpr std::size_t kMostBefore = 11;  // the protocol, and a frame
-    return head.substr(2, kMostBefore + kTorchMagic.size()).find(kTorchMagic) != head.npos
+    constexpr std::size_t kMaxBefore = 11;  // the protocol, and a frame
+    return head.substr(2, kMaxBefore + kTorchMagic.size()).find(kTorchMagic) != head.npos
                ? &kOldTorch
                : &kPickle;
   }

@@ -71,9 +71,9 @@ class Planner {
 
   Result<SpectralPlan> plan() {
     CFCK_TRY(begin());
-    CFCK_TRY_ASSIGN(std::optional<SpectralPlan> fed, plan_fed());
-    if (fed) {
-      return *std::move(fed);
+    CFCK_TRY_ASSIGN(std::optional<SpectralPlan> compensated, plan_compensated());
+    if (compensated) {
+      return *std::move(compensated);
     }
     CFCK_TRY(choose());
     SpectralPlan plan;
@@ -135,8 +135,8 @@ class Planner {
     }
     BlockSides tall = tall_block(record_.shape, record_.chunk_elems);
     if (!tall.empty() && row_values_ <= kMaxTallRow) {
-      CFCK_TRY_ASSIGN(const bool is_alike, has_alike_rows(record_, read_));
-      block_ = is_alike ? std::move(tall) : BlockSides();
+      CFCK_TRY_ASSIGN(const bool has_similar_rows, are_rows_similar(record_, read_));
+      block_ = has_similar_rows ? std::move(tall) : BlockSides();
     }
     return {};
   }
@@ -155,7 +155,7 @@ class Planner {
   }
 
   // Returns nullopt where errors cannot be compensated.
-  Result<std::optional<SpectralPlan>> plan_fed() {
+  Result<std::optional<SpectralPlan>> plan_compensated() {
     if (!may_feed_back()) {
       return std::optional<SpectralPlan>();
     }
@@ -176,7 +176,7 @@ class Planner {
     };
     Planner planner(record, read, scratch_);
     CFCK_TRY(planner.begin());
-    return planner.plan_fed();
+    return planner.plan_compensated();
   }
 
   // Steps are those that suit error compensation best, bins those of the compensated values. The

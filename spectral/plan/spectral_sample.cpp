@@ -62,7 +62,7 @@ Result<SpectralSample> take_sample(const LossyRecord& record, const ReadValues& 
   return sample;
 }
 
-Result<bool> has_alike_rows(const LossyRecord& record, const ReadValues& read) {
+Result<bool> are_rows_similar(const LossyRecord& record, const ReadValues& read) {
   const std::uint64_t n_rows = record.shape[0];
   const auto n = static_cast<std::size_t>(std::min(record.shape[1], kSampleValues / 2));
   std::vector<std::byte> workspace;

@@ -26,6 +26,6 @@ Result<SpectralSample> take_sample(const LossyRecord& record, const ReadValues& 
 
 // True if rows of a matrix resemble those next to them so much that a transform along axis 0 is
 // worth a try. Errors: those of `read`.
-Result<bool> has_alike_rows(const LossyRecord& record, const ReadValues& read);
+Result<bool> are_rows_similar(const LossyRecord& record, const ReadValues& read);
 
 }  // namespace cfck::codec

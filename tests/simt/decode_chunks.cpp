@@ -157,7 +157,7 @@ std::optional<std::vector<std::byte>> decode_emulated(CodecId codec, const Chunk
   const DevicePlan plan =
       decoder.plan_for_device(info, payload, static_cast<std::uint32_t>(payload.size()),
                               decoder.parameters_for_device(info));
-  if (!shape || plan.way != DeviceWay::kKernel) {
+  if (!shape || plan.method != DecodeMethod::kKernel) {
     return std::nullopt;  // the header is refused
   }
   PreparedChunk prepared(plan, payload, *shape, is_odd);

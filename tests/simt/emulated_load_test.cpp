@@ -185,7 +185,7 @@ TEST_P(EmulatedLoad, WorkThatIsDoneAtOnceGivesTheSame) {
   expect_as_on_host(reader());
 }
 
-// Many slots and waves; and scratch memory in which few chunks fit, or none.
+// Many slots and passes; and scratch memory in which few chunks fit, or none.
 TEST_P(DeviceLoad, LittleMemory) {
   for (const std::size_t scratch_bytes : {0u, 3000u, 40000u, 1u << 20}) {
     for (const std::size_t part_bytes : {1u, 100000u}) {

@@ -94,8 +94,8 @@ BinOrder::BinOrder(std::span<const std::int32_t> indices, const std::uint8_t* bi
 
 void BinOrder::set_groups(GroupCode* groups) const {
   std::size_t scale_bin = 0;
-  for (std::size_t first = 0; first < n_shown(); first += kGroupSize) {
-    const std::size_t middle = first + group_values(n_shown() - first) / 2;
+  for (std::size_t first = 0; first < n_unmasked(); first += kGroupSize) {
+    const std::size_t middle = first + group_values(n_unmasked() - first) / 2;
     while (ends_[scale_bin] <= middle) {
       ++scale_bin;
     }
@@ -113,11 +113,11 @@ void BinOrder::unsort(const std::int32_t* sorted, std::int32_t* indices) {
 
 template <class Action>
 void BinOrder::each(Action&& action) const {
-  has_hidden_ ? each_shown<true>(action) : each_shown<false>(action);
+  has_hidden_ ? each_unmasked<true>(action) : each_unmasked<false>(action);
 }
 
 template <bool has_masked, class Action>
-void BinOrder::each_shown(Action&& action) const {
+void BinOrder::each_unmasked(Action&& action) const {
   const std::size_t part_size = indices_.size() / kParts;
   const auto visit = [&](std::size_t part, std::size_t i) {
     if (!has_masked || indices_[i] != kMasked) {
@@ -134,16 +134,16 @@ void BinOrder::each_shown(Action&& action) const {
   }
 }
 
-std::size_t gather_shown(std::span<const std::int32_t> indices, std::int32_t* shown) {
-  std::size_t n_shown = 0;
+std::size_t gather_unmasked(std::span<const std::int32_t> indices, std::int32_t* shown) {
+  std::size_t n_unmasked = 0;
   for (const std::int32_t index : indices) {
-    shown[n_shown] = index;
-    n_shown += index != kMasked ? 1 : 0;
+    shown[n_unmasked] = index;
+    n_unmasked += index != kMasked ? 1 : 0;
   }
-  return n_shown;
+  return n_unmasked;
 }
 
-void spread_shown(const std::int32_t* shown, std::span<std::int32_t> indices) {
+void spread_unmasked(const std::int32_t* shown, std::span<std::int32_t> indices) {
   for (std::int32_t& index : indices) {
     if (index != kMasked) {
       index = *shown++;

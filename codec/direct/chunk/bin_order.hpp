@@ -24,7 +24,7 @@ class BinOrder {
   // need only say which are.
   BinOrder(std::span<const std::int32_t> indices, const std::uint8_t* bins, bool has_masked);
 
-  std::size_t n_shown() const { return ends_.back(); }
+  std::size_t n_unmasked() const { return ends_.back(); }
   // Groups take the bin of their middle index.
   void set_groups(GroupCode* groups) const;
   // One of these is called, once: to put indices in this order, or back where they belong.
@@ -40,7 +40,7 @@ class BinOrder {
   template <class Action>
   void each(Action&& action) const;
   template <bool has_masked, class Action>
-  void each_shown(Action&& action) const;
+  void each_unmasked(Action&& action) const;
 
   std::span<const std::int32_t> indices_;
   const std::uint8_t* bins_;
@@ -50,8 +50,8 @@ class BinOrder {
 };
 
 // Collects the indices that are not kMasked, in the order of storage, and puts them back.
-std::size_t gather_shown(std::span<const std::int32_t> indices, std::int32_t* shown);
-void spread_shown(const std::int32_t* shown, std::span<std::int32_t> indices);
+std::size_t gather_unmasked(std::span<const std::int32_t> indices, std::int32_t* shown);
+void spread_unmasked(const std::int32_t* shown, std::span<std::int32_t> indices);
 
 // Calls `action` with the position of each index that is kExact, of which there are n_exact, in
 // order.

@@ -70,7 +70,7 @@ class ChunkDecoder {
   Result<void> decode(MutableBytes out) {
     // There is space for whole groups, for merging in place.
     indices_ = {scratch_.part<DirectScratch>().indices.reserve(n_values_ + kGroupSize), n_values_};
-    CFCK_TRY(hide_masked());
+    CFCK_TRY(apply_mask());
     CFCK_TRY(is_rans_ ? decode_runs() : decode_symbols());
     CFCK_TRY(read_escapes());
     if (is_rans_ && is_in_place() && parameters_.coefficients.empty() && !may_exceed_) {
@@ -92,7 +92,7 @@ class ChunkDecoder {
   }
 
  private:
-  Result<void> hide_masked() {
+  Result<void> apply_mask() {
     if ((h_.flags & kDirectMask) == 0) {
       return {};
     }
@@ -258,7 +258,7 @@ class ChunkDecoder {
     if (bins_ != nullptr) {
       order_->unsort(merged, indices_.data());
     } else if (!in_place) {
-      spread_shown(merged, indices_);
+      spread_unmasked(merged, indices_);
     }
     return {};
   }

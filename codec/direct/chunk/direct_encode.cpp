@@ -164,7 +164,7 @@ class ChunkEncoder {
       order.set_groups(groups_);
       order.sort(ordered_);
     } else if (!in_place) {
-      gather_shown(indices_, ordered_);
+      gather_unmasked(indices_, ordered_);
     }
     std::fill(ordered_ + n_left, ordered_ + n_groups_ * kGroupSize, 0);
     if (!has_field) {

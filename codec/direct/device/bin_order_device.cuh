@@ -55,12 +55,12 @@ CFCK_DEVICE void find_first_of_bins(std::uint32_t* counts) {
   simt::sync_warp();
 }
 
-// Writes the groups of n_shown values: each has the bin of its middle value.
-CFCK_DEVICE void set_device_groups(const std::uint32_t* next, std::uint32_t n_shown,
+// Writes the groups of n_unmasked values: each has the bin of its middle value.
+CFCK_DEVICE void set_device_groups(const std::uint32_t* next, std::uint32_t n_unmasked,
                                    std::uint32_t* groups) {
-  for (std::uint32_t first = kGroupSize * simt::lane(); first < n_shown;
+  for (std::uint32_t first = kGroupSize * simt::lane(); first < n_unmasked;
        first += kGroupSize * simt::kWarpLanes) {
-    const std::uint32_t n_left = n_shown - first;
+    const std::uint32_t n_left = n_unmasked - first;
     const std::uint32_t middle = first + (n_left < kGroupSize ? n_left : kGroupSize) / 2;
     // The last bin that begins at or before it.
     std::uint32_t low = 0;
@@ -87,17 +87,17 @@ CFCK_DEVICE void fetch_by_bins(const DeviceParameters& parameters, const std::ui
   for (std::uint32_t first = part.begin; first < part.end; first += simt::kWarpLanes) {
     const unsigned lane = simt::lane();
     const bool is_there = first + lane < n_values;
-    const bool is_shown = (shown_word(mask, n_values, first) >> lane & 1) != 0;
+    const bool is_unmasked = (shown_word(mask, n_values, first) >> lane & 1) != 0;
     const std::uint32_t scale_bin =
-        is_shown ? predicted_bin(parameters, first + lane) : kBinCounters - 1;
+        is_unmasked ? predicted_bin(parameters, first + lane) : kBinCounters - 1;
     const std::uint32_t same = simt::match(scale_bin);
     const std::uint32_t place = next[scale_bin] + simt::popcount(same & simt::lanes_below());
     simt::sync_warp();
-    if (is_shown && lane == simt::lowest_bit(same)) {
+    if (is_unmasked && lane == simt::lowest_bit(same)) {
       next[scale_bin] += simt::popcount(same);
     }
     if (is_there) {
-      indices[first + lane] = is_shown ? sorted[place] : kMasked;
+      indices[first + lane] = is_unmasked ? sorted[place] : kMasked;
     }
     simt::sync_warp();
   }

@@ -88,8 +88,8 @@ class DirectWarp {
         s_(shared.sections),
         shared_(shared),
         parameters_(*chunk.parameters),
-        n_shown_(chunk.n_values - s_.n_masked),
-        n_groups_((n_shown_ + kGroupSize - 1) / kGroupSize),
+        n_unmasked_(chunk.n_values - s_.n_masked),
+        n_groups_((n_unmasked_ + kGroupSize - 1) / kGroupSize),
         step_(parameters_.step),
         has_row_steps_(parameters_.row_steps != nullptr) {}
 
@@ -132,7 +132,7 @@ class DirectWarp {
     bool fits = true;
     if (parameters_.bands != nullptr) {
       find_first_of_bins(shared_.next_of_bin);
-      set_device_groups(shared_.next_of_bin, n_shown_, chunk_.groups);
+      set_device_groups(shared_.next_of_bin, n_unmasked_, chunk_.groups);
     } else {
       DeviceBins bins(s_.first_bin, kMaxDirectBin, s_.bin_escapes, chunk_.groups);
       decode_run(lanes_, shared_.tables[0], n_groups_,
@@ -152,7 +152,7 @@ class DirectWarp {
       const std::uint32_t group = chunk_.groups[g];
       return is_zero_group(group)
                  ? 0
-                 : low_bits_of_bin(bin_of(group)) * ((size_of_group(n_shown_, g) + 7) / 8);
+                 : low_bits_of_bin(bin_of(group)) * ((size_of_group(n_unmasked_, g) + 7) / 8);
     };
     const std::uint32_t raw_bytes = sum_of_groups(n_groups_, raw_bytes_of);
     tail_ = find_tail(n_groups_, raw_bytes, n_sets, raw_bytes_of);
@@ -178,7 +178,8 @@ class DirectWarp {
       }
       for (std::uint32_t g = first; g < last; ++g) {
         const std::uint32_t group = groups[g];
-        const bool is_common = size_of_group(n_shown_, g) == kGroupSize && !is_zero_group(group) &&
+        const bool is_common = size_of_group(n_unmasked_, g) == kGroupSize &&
+                               !is_zero_group(group) &&
                                low_bits_of_bin(bin_of(group)) <= kMaxSafeLowBits;
         raw = is_common ? decode_group<to_values, true>(g, group, raw)
                         : decode_group<to_values, false>(g, group, raw);
@@ -195,7 +196,7 @@ class DirectWarp {
       const std::uint32_t group = chunk_.groups[g];
       if (!is_zero_group(group)) {
         decode_run(lanes_, shared_.tables[2 + table_of_bin(bin_of(group))],
-                   size_of_group(n_shown_, g), [](std::uint32_t, std::uint32_t, bool) {});
+                   size_of_group(n_unmasked_, g), [](std::uint32_t, std::uint32_t, bool) {});
       }
     }
     const std::uint32_t in_section = tail_.raw_bytes - tail_.in_lanes;
@@ -212,7 +213,7 @@ class DirectWarp {
   template <bool to_values, bool is_common>
   CFCK_DEVICE const std::uint8_t* decode_group(std::uint32_t g, std::uint32_t group,
                                                const std::uint8_t* raw) {
-    const unsigned n = is_common ? kGroupSize : size_of_group(n_shown_, g);
+    const unsigned n = is_common ? kGroupSize : size_of_group(n_unmasked_, g);
     const std::uint32_t scale_bin = bin_of(group);
     const bool is_zero = !is_common && is_zero_group(group);
     const unsigned low_bits = is_zero ? 0 : low_bits_of_bin(scale_bin);
@@ -336,7 +337,7 @@ class DirectWarp {
   const DirectSectionsOnDevice& s_;
   DirectShared& shared_;
   const DeviceParameters& parameters_;
-  const std::uint32_t n_shown_;  // values that are not masked
+  const std::uint32_t n_unmasked_;  // values that are not masked
   const std::uint32_t n_groups_;
   const double step_;  // if there are no steps of rows
   const bool has_row_steps_;

@@ -158,7 +158,7 @@ DevicePlan DirectDecoder::plan_for_device(
   const bool has_mask = (header->flags & kDirectMask) != 0;
   const std::uint64_t n_values = info.n_elems;
   const std::uint64_t n_groups = (n_values - header->n_masked + kGroupSize - 1) / kGroupSize;
-  plan.way = DeviceWay::kKernel;
+  plan.method = DecodeMethod::kKernel;
   plan.kernel = kernel_of(info.dtype);
   plan.n_values = static_cast<std::uint32_t>(n_values);
   plan.header.store(device_header(*header, bits_per_element(info.dtype) / 8));

@@ -29,8 +29,8 @@ class DirectTeamWarp {
         parameters_(*chunk.parameters),
         mask_(mask),
         set_(simt::warp_of_block()),
-        n_shown_(chunk.n_values - s_.n_masked),
-        n_groups_((n_shown_ + kGroupSize - 1) / kGroupSize),
+        n_unmasked_(chunk.n_values - s_.n_masked),
+        n_groups_((n_unmasked_ + kGroupSize - 1) / kGroupSize),
         lanes_(lanes_of_warp(shared.team, shared.chunk.rings, s_.coded)),
         escapes_(escape_rows(chunk, s_), s_.n_escapes, n_groups_) {}
 
@@ -54,7 +54,7 @@ class DirectTeamWarp {
   template <bool to_values>
   CFCK_DEVICE void decode_values() {
     const std::uint32_t tail = shared_.team.tail_first_group;
-    const std::uint32_t n_whole = n_shown_ / kGroupSize;
+    const std::uint32_t n_whole = n_unmasked_ / kGroupSize;
     const std::uint32_t last = tail < n_whole ? tail : n_whole;
     go_through_groups<ComingPlanes, std::uint32_t>(
         chunk_.groups, last, [&](std::uint32_t group) { return raw_bytes_of(group, kGroupSize); },
@@ -74,7 +74,7 @@ class DirectTeamWarp {
     const std::uint8_t* const raw =
         decode_groups<to_values>(last, tail, raw_of_tail(shared_.team, s_.raw));
     const bool ends_well =
-        fill_team_tail(lanes_, shared_.team, chunk_.groups, n_shown_, raw, shared_.chunk.tail,
+        fill_team_tail(lanes_, shared_.team, chunk_.groups, n_unmasked_, raw, shared_.chunk.tail,
                        [&](std::uint32_t group) -> const DeviceTable& { return table_of(group); });
     fits_ = fits_ && ends_well;
     simt::sync_block();
@@ -104,7 +104,7 @@ class DirectTeamWarp {
     CFCK_NO_UNROLL
     for (std::uint32_t g = first; g < last; ++g) {
       const std::uint32_t group = chunk_.groups[g];
-      const unsigned n = size_of_group(n_shown_, g);
+      const unsigned n = size_of_group(n_unmasked_, g);
       if (!is_zero_group(group)) {
         decode_indices<to_values, false>(
             g, group, n, load_planes_of_set<std::uint32_t>(raw, n_planes_of(group), 0, n, set_));
@@ -237,7 +237,7 @@ class DirectTeamWarp {
   const DeviceParameters& parameters_;
   const std::uint8_t* const mask_;
   const unsigned set_;
-  const std::uint32_t n_shown_;  // values that are not masked
+  const std::uint32_t n_unmasked_;  // values that are not masked
   const std::uint32_t n_groups_;
   void* out_ = nullptr;  // of the values, or of their indices
   DeviceLanes<1> lanes_;

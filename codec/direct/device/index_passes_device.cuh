@@ -28,15 +28,15 @@ CFCK_DEVICE double step_of_value(const DeviceParameters& parameters, std::uint32
 CFCK_DEVICE void spread_indices(const std::uint8_t* mask, std::uint32_t n_values,
                                 const DevicePart& part, const std::int32_t* shown,
                                 std::int32_t* indices) {
-  std::uint32_t n_shown = shown_before(mask, n_values, part.begin);
+  std::uint32_t n_unmasked = unmasked_before(mask, n_values, part.begin);
   for (std::uint32_t first = part.begin; first < part.end; first += simt::kWarpLanes) {
     const std::uint32_t word = shown_word(mask, n_values, first);
     const std::uint32_t i = first + simt::lane();
     if (i < n_values) {
-      const std::uint32_t place = n_shown + simt::popcount(word & simt::lanes_below());
+      const std::uint32_t place = n_unmasked + simt::popcount(word & simt::lanes_below());
       indices[i] = (word >> simt::lane() & 1) != 0 ? shown[place] : kMasked;
     }
-    n_shown += simt::popcount(word);
+    n_unmasked += simt::popcount(word);
   }
 }
 

@@ -27,16 +27,16 @@ struct DeviceLanes {
   DeviceBytes section;
   // One lane set alone asks in advance for the words of the next refill. Several
   // sets fill the time of a load with each other's steps.
-  simt::ComingWord coming = {};
+  simt::PendingWord coming = {};
 };
 
 // Asks for the words that the set lacks next; nothing where the section ends before.
 template <unsigned n_sets>
-CFCK_DEVICE simt::ComingWord ask_for_words(const DeviceLanes<n_sets>& lanes, unsigned set) {
+CFCK_DEVICE simt::PendingWord ask_for_words(const DeviceLanes<n_sets>& lanes, unsigned set) {
   const WordRing& ring = lanes.rings[set];
   const std::uint32_t from = ring.next + 4 * simt::lane();
   return from < ring.end ? simt::ask_word(lanes.section.data + from, lanes.section.data + ring.end)
-                         : simt::ComingWord{};
+                         : simt::PendingWord{};
 }
 template <unsigned n_sets>
 CFCK_DEVICE void ask_in_advance(DeviceLanes<n_sets>& lanes) {
@@ -55,7 +55,7 @@ CFCK_DEVICE void refill(DeviceLanes<n_sets>& lanes, unsigned set) {
   const unsigned n_left = kRingWords - lanes.at[set];
   const std::uint16_t kept = lane < n_left ? words[lanes.at[set] + lane] : std::uint16_t{0};
   const std::uint32_t from = ring.next + 4 * lane;
-  const simt::ComingWord coming = n_sets == 1 ? lanes.coming : ask_for_words(lanes, set);
+  const simt::PendingWord coming = n_sets == 1 ? lanes.coming : ask_for_words(lanes, set);
   simt::sync_warp();
   const unsigned first = simt::kWarpLanes - n_left;
   if (lane < n_left) {

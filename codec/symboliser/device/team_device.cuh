@@ -116,7 +116,7 @@ CFCK_DEVICE Word load_planes_of_set(const std::uint8_t* from, unsigned end, unsi
 // One plane's bytes of a lane set in each lane, on their way from global memory: those of the
 // planes of a whole group.
 struct ComingPlanes {
-  simt::ComingWord row = {};
+  simt::PendingWord row = {};
 };
 // The place of the lane's bytes; lanes that have nothing load what others load (load_row()).
 CFCK_DEVICE const std::uint8_t* plane_of_lane(const std::uint8_t* from, unsigned n_planes,

@@ -17,7 +17,7 @@ constexpr std::size_t kTaskBytes = sizeof(device::Extent) + sizeof(codec::Device
 constexpr std::size_t kHeaderBytes = 192;
 
 // Whether no device decodes chunks of the record, as far as the index shows.
-bool is_for_host(const WantedReads& wanted, const WantedChunk& part) {
+bool is_for_host(const ReadSet& wanted, const WantedChunk& part) {
   const ViewRead& read = wanted.reads()[part.read];
   const Record& record = read.stored->record;
   const std::uint64_t n_elems = part.end - part.begin;
@@ -60,7 +60,7 @@ bool can_gather(const ViewRead& read) {
   return bits >= 8 && read.view.shape().size() <= device::kMaxGatherDimensions;
 }
 
-std::vector<DeviceJob> device_jobs(const WantedReads& wanted) {
+std::vector<DeviceJob> device_jobs(const ReadSet& wanted) {
   std::vector<DeviceJob> jobs;
   jobs.reserve(wanted.chunks().size() + wanted.packs().size());
   for (const WantedChunk& chunk : wanted.chunks()) {
@@ -74,11 +74,11 @@ std::vector<DeviceJob> device_jobs(const WantedReads& wanted) {
   return jobs;
 }
 
-std::uint64_t wanted_bytes(const WantedReads& wanted, const WantedChunk& part) {
+std::uint64_t wanted_bytes(const ReadSet& wanted, const WantedChunk& part) {
   return byte_of(part.end - part.begin, bits_of(wanted.reads()[part.read]));
 }
 
-MutableBytes destination_of(const WantedReads& wanted, const WantedChunk& part) {
+MutableBytes destination_of(const ReadSet& wanted, const WantedChunk& part) {
   const ViewRead& read = wanted.reads()[part.read];
   return read.out.subspan(byte_of(part.begin - read.first, bits_of(read)),
                           wanted_bytes(wanted, part));
@@ -108,7 +108,7 @@ std::size_t place_bytes(const DeviceReads& reads, const DeviceJob& job) {
   }
 }
 
-std::size_t description_bytes(const WantedReads& wanted, const DeviceJob& job) {
+std::size_t description_bytes(const ReadSet& wanted, const DeviceJob& job) {
   const std::size_t n_tasks =
       job.kind == JobKind::kPack ? wanted.packs()[job.pack].reads.size() : 1;
   return n_tasks * kTaskBytes;

@@ -11,7 +11,7 @@
 #include "codec/device_chunk.hpp"
 #include "codec/device_plan.hpp"
 #include "device/memory.hpp"
-#include "format/read/wanted_reads.hpp"
+#include "format/read/read_set.hpp"
 
 namespace cfck::format {
 
@@ -42,19 +42,19 @@ struct DeviceTask {
   const std::byte* mask = nullptr;
   const std::byte* vectors = nullptr;  // of the parameters
   std::uint32_t payload_bytes = 0;
-  bool lacks_room = false;  // in this slot
+  bool lacks_space = false;  // in this slot
   JobOrder order;
 };
 
 struct DeviceJob {
   JobKind kind = JobKind::kChunk;
   JobOrder order;
-  WantedChunk wanted;              // of chunks and kHostPacked
-  std::uint32_t pack = 0;          // of kPack: number in WantedReads::packs()
-  const LateRead* late = nullptr;  // of kBytes and kGather
-  ByteView bytes;                  // of kBytes
-  std::byte* to = nullptr;         // of kBytes
-  device::Placed place;            // in the slot
+  WantedChunk wanted;                      // of chunks and kHostPacked
+  std::uint32_t pack = 0;                  // of kPack: number in ReadSet::packs()
+  const DeferredRead* deferred = nullptr;  // of kBytes and kGather
+  ByteView bytes;                          // of kBytes
+  std::byte* to = nullptr;                 // of kBytes
+  device::Placed place;                    // in the slot
   // The extent of kChunk and kPack in the memory of the device: in the slot, or where the file is.
   const std::byte* extent = nullptr;
   std::uint32_t extent_bytes = 0;
@@ -65,12 +65,12 @@ struct DeviceJob {
 };
 
 // Returns the jobs of all chunks and packs.
-std::vector<DeviceJob> device_jobs(const WantedReads& wanted);
+std::vector<DeviceJob> device_jobs(const ReadSet& wanted);
 
 // A load reads from this file, and this is wanted of it.
 struct DeviceReads {
   const OpenFile& file;
-  const WantedReads& wanted;
+  const ReadSet& wanted;
   // The file in the memory of the device, where it is there: then only the first bytes of chunks
   // are put into a slot, for the host to read.
   const std::byte* on_device = nullptr;
@@ -91,7 +91,7 @@ std::size_t most_slot_bytes(const DeviceReads& reads, const DeviceJob& job);
 // The bytes that a job takes of a slot before anything of it is known but its kind, and those to be
 // kept for what describes it to the device.
 std::size_t place_bytes(const DeviceReads& reads, const DeviceJob& job);
-std::size_t description_bytes(const WantedReads& wanted, const DeviceJob& job);
+std::size_t description_bytes(const ReadSet& wanted, const DeviceJob& job);
 
 // Nothing where the codec is unknown, or is raw.
 codec::DeviceTraits device_traits_of(CodecId codec);
@@ -107,8 +107,8 @@ DeviceJob host_job(const DeviceJob& job);
 DeviceJob deferred_job(const DeviceJob& job, const DeviceTask& task);
 
 // Bytes of the values that are wanted, and the whole of their read.
-std::uint64_t wanted_bytes(const WantedReads& wanted, const WantedChunk& part);
+std::uint64_t wanted_bytes(const ReadSet& wanted, const WantedChunk& part);
 // Where the values go.
-MutableBytes destination_of(const WantedReads& wanted, const WantedChunk& part);
+MutableBytes destination_of(const ReadSet& wanted, const WantedChunk& part);
 
 }  // namespace cfck::format

@@ -17,10 +17,10 @@ constexpr std::size_t kSlots = 3;
 // Small loads are cut into so many parts, so that these overlap, but not into smaller ones than
 // this, which would leave a device idle.
 constexpr std::size_t kParts = 4;
-constexpr std::size_t kLeastPartBytes = std::size_t{4} << 20;
+constexpr std::size_t kMinPartBytes = std::size_t{4} << 20;
 constexpr std::size_t kMemoryAlignment = 256;
 // Any load takes as much scratch memory, for masks and partial reads.
-constexpr std::uint64_t kLeastScratchBytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t kMinScratchBytes = std::uint64_t{8} << 20;
 // The host sends values that it has whole in pieces of this size.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 18;
 
@@ -50,11 +50,11 @@ DeviceMemoryPlan DeviceLoad::plan_memory() {
     largest = std::max(largest, most_slot_bytes(reads_, job));
     total = std::min(total + likely_slot_bytes(reads_, job), enough);
   }
-  if (!wanted_.late().empty()) {
+  if (!wanted_.deferred().empty()) {
     largest = std::max(largest, kPieceBytes + description_bytes(wanted_, {}));
   }
   jobs_.assign(std::make_move_iterator(jobs.begin()), std::make_move_iterator(jobs.end()));
-  const std::size_t part = std::max(total / kParts + kSlotOverheadBytes, kLeastPartBytes);
+  const std::size_t part = std::max(total / kParts + kSlotOverheadBytes, kMinPartBytes);
   memory_.slot_bytes =
       rounded(std::max(std::min({total, part, limits_.slot_bytes}), largest + kSlotOverheadBytes));
   memory_.n_slots = std::clamp<std::size_t>(ceil_div(total, memory_.slot_bytes), 1, kSlots);
@@ -67,12 +67,12 @@ std::size_t DeviceLoad::plan_scratch() const {
   std::uint64_t likely = 0;
   std::uint64_t most = 0;  // of all that could be wanted
   for (const ViewRead& read : wanted_.reads()) {
-    const std::uint64_t n = std::min(read.stored->record.n_elems, kMostBytes / 32);
+    const std::uint64_t n = std::min(read.stored->record.n_elems, kMaxBytes / 32);
     likely = std::min<std::uint64_t>(limits_.scratch_bytes,
                                      likely + likely_scratch_bytes(read, limits_.scratch_bytes));
-    most = std::min<std::uint64_t>(kMostBytes, most + 16 * n + 4096);
+    most = std::min<std::uint64_t>(kMaxBytes, most + 16 * n + 4096);
   }
-  likely = std::max(likely, std::min(kLeastScratchBytes, most));
+  likely = std::max(likely, std::min(kMinScratchBytes, most));
   return rounded(std::min<std::uint64_t>(likely, limits_.scratch_bytes));
 }
 
@@ -87,7 +87,7 @@ Result<void> DeviceLoad::upload_tables(std::byte* to) {
 
 Result<void> DeviceLoad::enqueue(device::Queue& device, MutableBytes staging,
                                  std::byte* workspace) {
-  if (jobs_.empty() && wanted_.late().empty()) {
+  if (jobs_.empty() && wanted_.deferred().empty()) {
     return {};
   }
   device_ = &device;
@@ -102,7 +102,7 @@ Result<void> DeviceLoad::enqueue(device::Queue& device, MutableBytes staging,
   }
   workers_ = std::make_unique<WorkerSet>(file_.idle_workers(), thread_count());
   CFCK_TRY(run_jobs());
-  CFCK_TRY(run_late());
+  CFCK_TRY(run_deferred());
   workers_.reset();
   return {};
 }
@@ -117,7 +117,7 @@ Result<void> DeviceLoad::run_jobs() {
 Result<void> DeviceLoad::run_slot() {
   DeviceSlot& slot = *slots_[next_slot_];
   next_slot_ = (next_slot_ + 1) % slots_.size();
-  CFCK_TRY(settle(slot));
+  CFCK_TRY(await_slot(slot));
   slot.clear();
   while (!jobs_.empty() && slot.admit(jobs_.front())) {
     jobs_.pop_front();
@@ -158,13 +158,14 @@ Result<void> DeviceLoad::fill(DeviceSlot& slot) {
   if (first == errors.end()) {
     return copy_of(filled.error());  // of no job: memory, say
   }
-  note(slot.jobs()[static_cast<std::size_t>(first - errors.begin())].order, std::move(**first));
+  record_failure(slot.jobs()[static_cast<std::size_t>(first - errors.begin())].order,
+                 std::move(**first));
   // Nobody has tried the jobs before it.
   jobs_.insert(jobs_.begin(), slot.jobs().begin(), slot.jobs().end());
-  return give_up();
+  return first_error();
 }
 
-void DeviceLoad::note(const JobOrder& order, Error error) {
+void DeviceLoad::record_failure(const JobOrder& order, Error error) {
   if (!failure_ || order < failure_->order) {
     failure_ = Failure{order, std::move(error)};
   }
@@ -177,7 +178,7 @@ Result<void> DeviceLoad::wait_for(DeviceSlot& slot) {
   CFCK_TRY(device_->wait(slot.mark()));
   slot.set_done();
   if (const auto failed = slot.failed()) {
-    note(*failed, explain(*failed));
+    record_failure(*failed, reproduce_on_host(*failed));
     return {};
   }
   moved_.device_bytes += slot.moved().device_bytes;
@@ -188,12 +189,12 @@ Result<void> DeviceLoad::wait_for(DeviceSlot& slot) {
   return {};
 }
 
-Result<void> DeviceLoad::settle(DeviceSlot& slot) {
+Result<void> DeviceLoad::await_slot(DeviceSlot& slot) {
   CFCK_TRY(wait_for(slot));
-  return failure_ ? give_up() : Result<void>();
+  return failure_ ? first_error() : Result<void>();
 }
 
-Error DeviceLoad::give_up() {
+Error DeviceLoad::first_error() {
   for (const auto& slot : slots_) {
     if (Result<void> waited = wait_for(*slot); !waited) {
       return std::move(waited).error();
@@ -203,14 +204,14 @@ Error DeviceLoad::give_up() {
     const bool is_late = job.kind == JobKind::kBytes || job.kind == JobKind::kGather;
     if (!is_late && job.order < failure_->order) {
       if (Result<void> done = decode_on_host(job.order); !done) {
-        note(job.order, std::move(done).error());
+        record_failure(job.order, std::move(done).error());
       }
     }
   }
   return std::move(failure_->error);
 }
 
-Error DeviceLoad::explain(const JobOrder& order) {
+Error DeviceLoad::reproduce_on_host(const JobOrder& order) {
   Result<void> decoded = decode_on_host(order);
   if (!decoded) {
     return std::move(decoded).error();
@@ -246,28 +247,28 @@ Result<void> DeviceLoad::decode_on_host(const JobOrder& order) {
                        worker.decoded(read.stored->record.decoded_bytes));
 }
 
-Result<void> DeviceLoad::run_late() {
-  if (wanted_.late().empty()) {
+Result<void> DeviceLoad::run_deferred() {
+  if (wanted_.deferred().empty()) {
     return {};
   }
-  for (std::size_t i = 0; i < wanted_.late().size(); ++i) {
-    const LateRead& late = wanted_.late()[i];
-    if (late.from.empty() || !can_gather(late.read)) {
-      CFCK_TRY(run_late_on_host(late));
+  for (std::size_t i = 0; i < wanted_.deferred().size(); ++i) {
+    const DeferredRead& deferred = wanted_.deferred()[i];
+    if (deferred.from.empty() || !can_gather(deferred.read)) {
+      CFCK_TRY(run_deferred_on_host(deferred));
       continue;
     }
     DeviceJob& job = jobs_.emplace_back();
     job.kind = JobKind::kGather;
     job.order = {wanted_.chunks().size() + wanted_.packs().size() + i, 0};
-    job.late = &late;
+    job.deferred = &deferred;
   }
   return run_jobs();
 }
 
-Result<void> DeviceLoad::run_late_on_host(const LateRead& late) {
-  const auto memory = std::make_unique_for_overwrite<std::byte[]>(late.read.out.size());
-  const MutableBytes bytes(memory.get(), late.read.out.size());
-  ViewRead on_host = late.read;
+Result<void> DeviceLoad::run_deferred_on_host(const DeferredRead& deferred) {
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(deferred.read.out.size());
+  const MutableBytes bytes(memory.get(), deferred.read.out.size());
+  ViewRead on_host = deferred.read;
   on_host.out = bytes;
   const ReadProgress silent;
   ReadPlan plan(file_, silent);
@@ -277,16 +278,16 @@ Result<void> DeviceLoad::run_late_on_host(const LateRead& late) {
   for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
     DeviceJob& job = jobs_.emplace_back();
     job.kind = JobKind::kBytes;
-    job.late = &late;
+    job.deferred = &deferred;
     job.bytes = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
-    job.to = late.read.out.data() + at;
+    job.to = deferred.read.out.data() + at;
   }
   return run_jobs();
 }
 
 Result<SlotBytes> DeviceLoad::finish() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {  // the oldest first
-    CFCK_TRY(settle(*slots_[(next_slot_ + i) % slots_.size()]));
+    CFCK_TRY(await_slot(*slots_[(next_slot_ + i) % slots_.size()]));
   }
   device_ = nullptr;  // nothing is under way
   return moved_;

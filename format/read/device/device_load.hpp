@@ -11,8 +11,8 @@
 
 #include "device/queue.hpp"
 #include "format/read/device/device_slot.hpp"
+#include "format/read/read_set.hpp"
 #include "format/read/shared_progress.hpp"
-#include "format/read/wanted_reads.hpp"
 
 namespace cfck::format {
 
@@ -43,15 +43,15 @@ class DeviceLoad {
         wanted_(file),
         reads_{file, wanted_, on_device},
         progress_(progress),
-        limits_{std::min(limits.slot_bytes, kMostBytes),
-                std::min(limits.scratch_bytes, kMostBytes)} {}
+        limits_{std::min(limits.slot_bytes, kMaxBytes), std::min(limits.scratch_bytes, kMaxBytes)} {
+  }
   // Waits for work that is under way. The device must still be there.
   ~DeviceLoad() { cancel(); }
   DeviceLoad(const DeviceLoad&) = delete;
   DeviceLoad& operator=(const DeviceLoad&) = delete;
 
   // Returns the reads, to be added to before anything else.
-  WantedReads& wanted() { return wanted_; }
+  ReadSet& wanted() { return wanted_; }
   // Lists the jobs of all reads and returns the memory that they take. To be called once, before
   // enqueue(), when all reads were added.
   DeviceMemoryPlan plan_memory();
@@ -66,7 +66,7 @@ class DeviceLoad {
 
  private:
   // So that sums of a few of them fit.
-  static constexpr std::size_t kMostBytes = std::size_t{1} << 40;
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 40;
 
   struct Failure {
     JobOrder order;
@@ -80,28 +80,28 @@ class DeviceLoad {
   Result<void> run_slot();
   Result<void> fill(DeviceSlot& slot);
   // Duplicates and views of what was read, and views that only the host can gather.
-  Result<void> run_late();
-  Result<void> run_late_on_host(const LateRead& late);
+  Result<void> run_deferred();
+  Result<void> run_deferred_on_host(const DeferredRead& deferred);
   // Waits for the work of a slot, if there is any, and notes how it ended.
   Result<void> wait_for(DeviceSlot& slot);
   // Waits for a slot as wait_for() does, and gives up where it failed.
-  Result<void> settle(DeviceSlot& slot);
-  void note(const JobOrder& order, Error error);
+  Result<void> await_slot(DeviceSlot& slot);
+  void record_failure(const JobOrder& order, Error error);
   // Returns the error of the lowest job that failed, when all lower ones were tried.
-  Error give_up();
+  Error first_error();
   // Returns what the host says of a job that failed on the device.
-  Error explain(const JobOrder& order);
+  Error reproduce_on_host(const JobOrder& order);
   Result<void> decode_on_host(const JobOrder& order);
   const std::string& name_of(const JobOrder& order) const;
   unsigned thread_count() const;
 
   const OpenFile& file_;
-  WantedReads wanted_;
+  ReadSet wanted_;
   const DeviceReads reads_;
   DeviceMemoryPlan memory_;
   SharedProgress progress_;
   const DeviceLimits limits_;
-  LearnedRecords learned_;
+  RecordCache learned_;
   device::Queue* device_ = nullptr;
   device::Scratch scratch_;
   const codec::DeviceTable* tables_ = nullptr;

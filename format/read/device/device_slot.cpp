@@ -27,7 +27,7 @@ const std::uint8_t* bytes_of(const std::byte* address) {
 
 }  // namespace
 
-std::shared_ptr<const codec::ParametersForDevice> LearnedRecords::parameters_of(
+std::shared_ptr<const codec::ParametersForDevice> RecordCache::parameters_of(
     const StoredRecord& stored, const codec::ChunkInfo& info) {
   if (info.preamble.empty()) {
     return nullptr;
@@ -137,7 +137,7 @@ Result<bool> DeviceSlot::place_mask(DeviceTask& task, ByteView payload, codec::S
   const auto place = memory_.take(task.plan.mask_bytes, kept_bytes_);
   if (!place) {
     learned_.note_masks();
-    task.lacks_room = true;
+    task.lacks_space = true;
     return false;
   }
   std::vector<std::byte> fetched;
@@ -161,7 +161,7 @@ bool DeviceSlot::place_vectors(DeviceTask& task) {
     const auto place = memory_.take(task.plan.parameters->n_bytes(), kept_bytes_);
     if (!place) {
       vectors_.erase(found);
-      task.lacks_room = true;
+      task.lacks_space = true;
       return false;
     }
     task.plan.parameters->store(place->host.data());
@@ -179,12 +179,12 @@ Result<void> DeviceSlot::plan(DeviceTask& task, const StoredRecord& stored,
   task.plan = codec::find_decoder(stored.record.codec)
                   ->plan_for_device(info, payload, task.payload_bytes,
                                     learned_.parameters_of(stored, info));
-  if (task.plan.way == codec::DeviceWay::kHost) {
+  if (task.plan.method == codec::DecodeMethod::kHost) {
     return {};
   }
   CFCK_TRY_ASSIGN(const bool has_mask, place_mask(task, payload, scratch));
   if (!has_mask || !place_vectors(task)) {
-    task.plan.way = codec::DeviceWay::kHost;
+    task.plan.method = codec::DecodeMethod::kHost;
   }
   return {};
 }
@@ -204,7 +204,7 @@ Result<void> DeviceSlot::fill_chunk(DeviceJob& job, ReadWorker& worker) {
     task.first_elem = place.chunk * place.stored->record.chunk_elems;
     if (!frame.starts_here || check_raw_start(front, place, frame)) {
       task.payload = job.extent + (frame.starts_here ? frame.start_bytes : 0);
-      task.plan.way = codec::DeviceWay::kCopy;
+      task.plan.method = codec::DecodeMethod::kCopy;
     }
     return {};
   }
@@ -216,7 +216,7 @@ Result<void> DeviceSlot::fill_chunk(DeviceJob& job, ReadWorker& worker) {
   task.payload_bytes = job.extent_bytes - static_cast<std::uint32_t>(kFrameHeaderBytes);
   CFCK_TRY(plan(task, *place.stored, info_of(place), front.subspan(kFrameHeaderBytes),
                 worker.scratch()));
-  const bool is_host = task.plan.way == codec::DeviceWay::kHost && !task.lacks_room;
+  const bool is_host = task.plan.method == codec::DecodeMethod::kHost && !task.lacks_space;
   if (!is_host || front.size() == job.extent_bytes || !may_have_parameters(place)) {
     return {};
   }
@@ -250,7 +250,7 @@ Result<void> DeviceSlot::fill_pack(DeviceJob& job, ReadWorker& worker) {
     task.payload_bytes = stored.payload_bytes;
     if (stored.record.codec == CodecId::kRaw) {
       task.n_elems = stored.record.n_elems;
-      task.plan.way = codec::DeviceWay::kCopy;
+      task.plan.method = codec::DecodeMethod::kCopy;
       continue;
     }
     CFCK_TRY(plan(task, stored, info_of_packed(stored.record),
@@ -291,14 +291,14 @@ Result<void> DeviceSlot::fill_host_packed(DeviceJob& job, ReadWorker& worker) {
   return {};
 }
 
-void DeviceSlot::describe(DeviceJob& job, DeviceWaves& waves) {
+void DeviceSlot::describe(DeviceJob& job, DevicePasses& passes) {
   if (is_of_device(job)) {
     if (reads_.file.options.verify_chunks) {
-      waves.add_extent(job.order, {bytes_of(job.extent), job.hash, job.extent_bytes});
+      passes.add_extent(job.order, {bytes_of(job.extent), job.hash, job.extent_bytes});
     }
     for (DeviceTask& task : job.tasks) {
-      if (task.plan.way == codec::DeviceWay::kHost || !waves.add_task(task)) {
-        const bool is_deferred = task.lacks_room && job.kind == JobKind::kChunk &&
+      if (task.plan.method == codec::DecodeMethod::kHost || !passes.add_task(task)) {
+        const bool is_deferred = task.lacks_space && job.kind == JobKind::kChunk &&
                                  job.extra_bytes == 0 && jobs_.size() > 1;
         left_jobs_.push_back(is_deferred ? deferred_job(job, task) : host_job(job, task));
         continue;
@@ -311,29 +311,29 @@ void DeviceSlot::describe(DeviceJob& job, DeviceWaves& waves) {
     return;
   }
   if (job.kind == JobKind::kGather) {
-    const ViewRead& read = job.late->read;
-    waves.add_gather(read, read.first, read.first + read.n_elems, job.late->from.data(), 0);
+    const ViewRead& read = job.deferred->read;
+    passes.add_gather(read, read.first, read.first + read.n_elems, job.deferred->from.data(), 0);
     done_.push_back({read.asked, read.out.size()});
     return;
   }
   const std::uint64_t n_bytes = job.place.host.size();
   std::byte* const to =
       job.kind == JobKind::kBytes ? job.to : destination_of(reads_.wanted, job.wanted).data();
-  waves.add_copy(to, job.place.device, n_bytes);
+  passes.add_copy(to, job.place.device, n_bytes);
   moved_.host_bytes += n_bytes;
-  done_.push_back(
-      {job.late != nullptr ? job.late->read.asked : reads_.wanted.reads()[job.wanted.read].asked,
-       n_bytes});
+  done_.push_back({job.deferred != nullptr ? job.deferred->read.asked
+                                           : reads_.wanted.reads()[job.wanted.read].asked,
+                   n_bytes});
 }
 
 Result<void> DeviceSlot::launch(device::Queue& device, device::Scratch& scratch,
                                 const codec::DeviceTable* tables) {
-  DeviceWaves waves(reads_.wanted, scratch);
+  DevicePasses passes(reads_.wanted, scratch);
   scratch.clear();
   for (DeviceJob& job : jobs_) {
-    describe(job, waves);
+    describe(job, passes);
   }
-  const auto launches = waves.place(memory_, tables);
+  const auto launches = passes.place(memory_, tables);
   if (!launches) {
     return internal_error("a slot is too small for what describes it to the device");
   }
@@ -342,8 +342,8 @@ Result<void> DeviceSlot::launch(device::Queue& device, device::Scratch& scratch,
   for (const device::Launch& launch : *launches) {
     CFCK_TRY(device.launch(launch));
   }
-  statuses_ = waves.statuses();
-  orders_ = waves.orders();
+  statuses_ = passes.statuses();
+  orders_ = passes.orders();
   CFCK_TRY(device.download(statuses_.host, statuses_.device));
   CFCK_TRY_ASSIGN(mark_, device.mark());
   return {};

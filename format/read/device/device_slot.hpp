@@ -10,12 +10,12 @@
 
 #include "device/queue.hpp"
 #include "format/read/device/device_jobs.hpp"
-#include "format/read/device/device_waves.hpp"
+#include "format/read/device/device_passes.hpp"
 
 namespace cfck::format {
 
 // Keeps what a load has learned of its records. Thread-safe.
-class LearnedRecords {
+class RecordCache {
  public:
   // Parses the parameters of a record once.
   std::shared_ptr<const codec::ParametersForDevice> parameters_of(const StoredRecord& stored,
@@ -39,8 +39,7 @@ struct SlotBytes {
 
 class DeviceSlot {
  public:
-  DeviceSlot(const DeviceReads& reads, LearnedRecords& learned, MutableBytes host,
-             std::byte* device)
+  DeviceSlot(const DeviceReads& reads, RecordCache& learned, MutableBytes host, std::byte* device)
       : reads_(reads), learned_(learned), memory_(host, device) {}
 
   // Empties the slot, whose work is done.
@@ -87,10 +86,10 @@ class DeviceSlot {
   Result<bool> place_mask(DeviceTask& task, ByteView payload, codec::Scratch& scratch);
   bool place_vectors(DeviceTask& task);
   std::size_t mask_reserve(const DeviceJob& job) const;
-  void describe(DeviceJob& job, DeviceWaves& waves);
+  void describe(DeviceJob& job, DevicePasses& passes);
 
   const DeviceReads& reads_;
-  LearnedRecords& learned_;
+  RecordCache& learned_;
   device::SlotMemory memory_;
   std::vector<DeviceJob> jobs_;
   std::size_t kept_bytes_ = 0;      // for descriptions

@@ -115,7 +115,7 @@ void Planner::make_alias(const Placed& placed, std::size_t family, std::uint64_t
                          std::vector<std::uint64_t> strides) {
   const StridedTensor& tensor = tensors_[placed.tensor];
   PlannedTensor& planned = plan_.tensors[placed.tensor];
-  planned.way = PlannedTensor::Way::kAlias;
+  planned.storage = PlannedTensor::Storage::kAlias;
   planned.family = family;
   planned.element_offset = element_offset;
   planned.strides = normalised_strides(tensor.shape, strides);
@@ -126,7 +126,7 @@ void Planner::plan_lonely(const Placed& placed) {
     return;
   }
   if (placed.n_elems <= placed.view.covered) {
-    plan_.tensors[placed.tensor].way = PlannedTensor::Way::kGathered;
+    plan_.tensors[placed.tensor].storage = PlannedTensor::Storage::kGathered;
     return;
   }
   plan_shared({&placed});  // expanded: more elements than memory
@@ -153,7 +153,7 @@ void Planner::add_range(const Members& members, const CoveredPlaces& places) {
     make_alias(*member, plan_.families.size(), member->view.start - places.start(),
                tensors_[member->tensor].strides);
     if (member->tensor == family.base) {
-      plan_.tensors[member->tensor].way = PlannedTensor::Way::kBase;
+      plan_.tensors[member->tensor].storage = PlannedTensor::Storage::kBase;
     }
   }
   plan_.families.push_back(std::move(family));
@@ -186,7 +186,7 @@ void Planner::add_compact(const Members& members, CoveredPlaces places) {
     if (!family.base && member->n_elems == places.n_places() &&
         is_contiguous(tensor.shape, strides)) {
       family.base = member->tensor;
-      plan_.tensors[member->tensor].way = PlannedTensor::Way::kBase;
+      plan_.tensors[member->tensor].storage = PlannedTensor::Storage::kBase;
     }
   }
   family.dtype = members.front()->dtype;
@@ -198,7 +198,7 @@ void Planner::add_compact(const Members& members, CoveredPlaces places) {
 // Plans views that are equal and have no strides of their own: the first is stored as it reads.
 void Planner::add_copies(const Members& members) {
   if (members.size() == 1) {
-    plan_.tensors[members.front()->tensor].way = PlannedTensor::Way::kGathered;
+    plan_.tensors[members.front()->tensor].storage = PlannedTensor::Storage::kGathered;
     return;
   }
   const Placed& first = *members.front();
@@ -206,7 +206,7 @@ void Planner::add_copies(const Members& members) {
   for (const Placed* member : members) {
     make_alias(*member, plan_.families.size(), 0, contiguous_strides(tensor.shape));
   }
-  plan_.tensors[first.tensor].way = PlannedTensor::Way::kBase;
+  plan_.tensors[first.tensor].storage = PlannedTensor::Storage::kBase;
   plan_.families.push_back({first.dtype, tensor.data, first.n_elems, nullptr, first.tensor});
 }
 

@@ -15,7 +15,7 @@ namespace {
 using Kind = CheckpointContainer::Kind;
 
 constexpr std::size_t kMaxDepth = 1000;  // spec/checkpoint.md, section 3
-constexpr std::size_t kMostLeftOut = 100;
+constexpr std::size_t kMaxLeftOut = 100;
 // Values that are seen again because their container is in several places, for each byte of the
 // pickle: a few bytes may put a container into a container again and again.
 constexpr std::uint64_t kRepeatsPerByte = 8;
@@ -131,7 +131,7 @@ class TreeBuilder {
   void leave_out(const std::string& what) {
     if (repeats() || n_unknown_open_ > 0) return;
     ++tree_.n_left_out;
-    if (tree_.left_out.size() < kMostLeftOut) tree_.left_out.push_back({path_.name(), what});
+    if (tree_.left_out.size() < kMaxLeftOut) tree_.left_out.push_back({path_.name(), what});
   }
 
   // Returns the value of a node; nullopt for a container that was opened.

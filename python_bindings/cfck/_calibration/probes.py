@@ -33,7 +33,7 @@ _LEVELS = (10**-3.0, 10**-2.5)
 # Where an output depends on few directions of a tensor, errors in it happen to hit them or not.
 # More pairs of probes then, until those of both levels agree by this factor.
 _AGREEMENT = 1.5
-_MOST_PAIRS = 4
+_MAX_PAIRS = 4
 
 
 class Prober:
@@ -115,7 +115,7 @@ class Prober:
         generator = torch.Generator().manual_seed(int.from_bytes(digest.digest(), "little"))
         slopes = np.zeros(len(_LEVELS))
         n_pairs = 0
-        while n_pairs < _MOST_PAIRS:
+        while n_pairs < _MAX_PAIRS:
             n_pairs += 1
             for which, level in enumerate(_LEVELS):
                 amplitude = sigma * math.sqrt(3 * level)

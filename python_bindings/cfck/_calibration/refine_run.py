@@ -27,7 +27,7 @@ from .request import Request
 from .rounded import RoundedCopy, unrefined
 
 # All is done again at most so often with the step that corrected values need for the target.
-_MOST_ROUNDS = 5
+_MAX_ROUNDS = 5
 # One of so many batches is for judging.
 _BATCHES_TO_JUDGE = 4
 # The first step aims beyond the target, so that corrected values often meet it with the same step:
@@ -114,7 +114,7 @@ class _Refiner:
         first = self._copy.load(self._calibration, **_aims(self._options))
         step = first.summary.step
         families = self._corrector.families(first.plain)
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             refined = self._corrector.correct(families, step)
             found = self._copy.load(refined).summary.step
             if found == step:

@@ -39,7 +39,7 @@ _FRAMEWORK_TAGS = {
     "array": "numpy",
 }
 # The most keys of a dict or a set that may have one hash: more are chosen to make it slow.
-_MOST_OF_ONE_HASH = 64
+_MAX_OF_ONE_HASH = 64
 
 # Tensors by name of record.
 Tensors = Mapping[str, Any]
@@ -227,8 +227,8 @@ def _count_hash(hashes: dict[int, int], key: Any) -> None:
         return  # hashes of text differ from process to process
     number = hash(key)
     hashes[number] = hashes.get(number, 0) + 1
-    if hashes[number] > _MOST_OF_ONE_HASH:
-        raise bad_skeleton(f"more than {_MOST_OF_ONE_HASH} keys of a dict or a set have one hash")
+    if hashes[number] > _MAX_OF_ONE_HASH:
+        raise bad_skeleton(f"more than {_MAX_OF_ONE_HASH} keys of a dict or a set have one hash")
 
 
 def _name(key: Any) -> str:

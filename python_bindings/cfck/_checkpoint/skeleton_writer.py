@@ -24,7 +24,7 @@ MAX_SKELETON_BYTES = 64 << 20
 
 _LONGEST_NAME = 1000
 # The most values that are seen again because their container is in several places.
-_MOST_REPEATS = 1 << 22
+_MAX_REPEATS = 1 << 22
 _CONTAINERS: dict[type, str] = {
     dict: "dict",
     collections.OrderedDict: "OrderedDict",
@@ -217,7 +217,7 @@ class SkeletonWriter:
                 children = list(_named_children(item))
                 self._n_repeats += len(children)
                 waiting += [([*path, step], child) for step, child in reversed(children)]
-            if self._n_repeats > _MOST_REPEATS:
+            if self._n_repeats > _MAX_REPEATS:
                 raise NotStorable(
                     "is in so many places that its tensors have more names than files store; "
                     "store copies of it"

@@ -21,7 +21,7 @@ from .skeleton_writer import ATTACHMENT, MAX_SKELETON_BYTES, SkeletonWriter, Val
 if TYPE_CHECKING:
     import torch
 
-_MOST_LISTED = 5  # names, in an error
+_MAX_LISTED = 5  # names, in an error
 
 
 class Values(ValueEncoder, ValueDecoder, Protocol):
@@ -124,6 +124,6 @@ def _elements(archive: Archive, name: str) -> tuple[Any, ...]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    listed = ", ".join(f"`{shown(name)}`" for name in names[:_MOST_LISTED])
-    more = len(names) - _MOST_LISTED
+    listed = ", ".join(f"`{shown(name)}`" for name in names[:_MAX_LISTED])
+    more = len(names) - _MAX_LISTED
     return f"{listed} and {more} more" if more > 0 else listed

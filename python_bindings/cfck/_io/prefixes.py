@@ -9,8 +9,8 @@ from .._common.text import printable
 
 # torch.compile puts this into names, also in their middle.
 _COMPILED = "_orig_mod."
-_MOST_CANDIDATES = 64
-_MOST_POINTS = 32  # in a prefix
+_MAX_CANDIDATES = 64
+_MAX_POINTS = 32  # in a prefix
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _candidates(file_names: list[str], model_names: list[str]) -> Iterator[tuple
     # The first name may be one that the model does not have.
     for name in file_names[:: max(1, len(file_names) // 4)]:
         for suffix in _suffixes(name):
-            for other in by_suffix.get(suffix, [])[:_MOST_CANDIDATES]:
+            for other in by_suffix.get(suffix, [])[:_MAX_CANDIDATES]:
                 found = name[: -len(suffix)], other[: -len(suffix)]
                 if found[0] != found[1] and found not in tried:
                     tried.add(found)
@@ -109,7 +109,7 @@ def _suffixes(name: str) -> Iterator[str]:
     """The name, and what is left of it after each of its first points."""
     yield name
     place = name.find(".")
-    for _ in range(_MOST_POINTS):
+    for _ in range(_MAX_POINTS):
         if place < 0:
             return
         yield name[place + 1 :]

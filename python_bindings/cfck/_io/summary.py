@@ -13,7 +13,7 @@ from .. import _native
 from .._common.callers import level_of_caller
 
 # Rules for which near names are looked up: among 10,000 names that takes half a second each.
-_MOST_SEARCHES = 5
+_MAX_SEARCHES = 5
 
 
 class RuleWarning(UserWarning):
@@ -95,7 +95,7 @@ def summarize(
         )
         warnings.warn(message, SharedMemoryWarning, stacklevel=level_of_caller())
     for position, pattern in enumerate(summary.unmatched_rules):
-        reason = _why_unmatched(pattern, names, position < _MOST_SEARCHES)
+        reason = _why_unmatched(pattern, names, position < _MAX_SEARCHES)
         message = f"rule {pattern!r} has no effect: {reason}"
         warnings.warn(message, RuleWarning, stacklevel=level_of_caller())
     return summary

@@ -115,13 +115,13 @@ def _fill(folder: str, places: Places, say: Callable[[str], object]) -> None:
             say(f"note: kept of the old folder: {_listed(kept)}")
 
 
-_MOST_LISTED = 5
+_MAX_LISTED = 5
 
 
 def _listed(names: list[str]) -> str:
-    more = len(names) - _MOST_LISTED
+    more = len(names) - _MAX_LISTED
     # Names must not steer a terminal.
-    listed = ", ".join(n if n.isprintable() else ascii(n) for n in names[:_MOST_LISTED])
+    listed = ", ".join(n if n.isprintable() else ascii(n) for n in names[:_MAX_LISTED])
     return f"{listed} and {more} more" if more > 0 else listed
 
 

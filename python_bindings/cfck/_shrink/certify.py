@@ -12,7 +12,7 @@ from .trial import Trial, coarsest, finest, octaves_to
 # Steps beyond these are not tried: 16 bits per weight, and hardly any.
 FINEST_STEP, COARSEST_STEP = 2.0**-14, 8.0
 # Files that are made at most once the search is over.
-_MOST_JUDGED = 8
+_MAX_JUDGED = 8
 # A ratio of what is lost to what is allowed that is near enough below 1, and one to aim at.
 _NEAR_ENOUGH, _AIM = 0.95, 0.98
 # The least change of a step, in octaves, and what it may lie below the one that is likely to do.
@@ -37,7 +37,7 @@ def judge_together(
         refined: the kind.
         judge: whose examples judge.
         make: appends to ``judged``.
-        fewest: files near the one that is chosen, as far as _MOST_JUDGED allow.
+        fewest: files near the one that is chosen, as far as _MAX_JUDGED allow.
     """
 
     def anew() -> list[Trial]:
@@ -49,7 +49,7 @@ def judge_together(
         return [judged[i] for i in places]
 
     tried = anew()
-    for _ in range(_MOST_JUDGED):
+    for _ in range(_MAX_JUDGED):
         wanted = _likely_step(tried, judge)
         met = [trial for trial in tried if trial.told.met]
         at_hand = coarsest(met).step if met else 0.0
@@ -95,7 +95,7 @@ def judge_in_turn(tried: list[Trial], make: Make) -> list[Trial]:
     """
     at_hand = _start(tried)
     kept: list[Trial] = []
-    for number in range(_MOST_JUDGED):
+    for number in range(_MAX_JUDGED):
         ratio = at_hand.verdict.ratio
         if at_hand.told.met:
             kept.append(at_hand)

@@ -16,7 +16,7 @@ _PIECE_VALUES = 1 << 20
 FEWEST_TO_JUDGE = 4
 # Long tails make an interval so much longer than that of a normal distribution, about.
 _TAILS = 1.25
-_MOST_EXAMPLES = 10_000_000
+_MAX_EXAMPLES = 10_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +112,7 @@ def examples_needed(sample: Sample, allowed: float, confidence: float) -> int | 
     if len(losses) < 2 or not sample.mean < allowed:
         return None
     n = len(losses)
-    while n < _MOST_EXAMPLES:
+    while n < _MAX_EXAMPLES:
         # As if the same examples had come several times.
         scale = math.sqrt(len(losses) / n)
         if sample.is_counted:

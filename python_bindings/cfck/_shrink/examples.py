@@ -18,7 +18,7 @@ _HELD_BACK = 4
 # Fewer cannot be split in any useful way.
 FEWEST_EXAMPLES = 8
 # Sensitivities are measured on examples of so many shapes, where they are cut.
-_MOST_SHAPES = 4
+_MAX_SHAPES = 4
 # The sensitivities are measured on the first so many of the examples that are used.
 N_PROBED = 64
 
@@ -143,7 +143,7 @@ def _spread(batches: list[Any], examples: list[_Example]) -> list[_Example]:
         groups.setdefault(signatures[number], []).append(example)
     chosen = list(groups.values())
     if all(example.row is not None for example in examples):
-        chosen = [chosen[i] for i in _evenly(len(chosen), _MOST_SHAPES)]
+        chosen = [chosen[i] for i in _evenly(len(chosen), _MAX_SHAPES)]
     found = [example for group in chosen for example in group]
     return [found[i] for i in _evenly(len(found), N_PROBED)]
 

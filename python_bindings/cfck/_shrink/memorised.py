@@ -14,7 +14,7 @@ from .._evaluation.run import examples_of_rows
 # An example of which the model is certain.
 _CERTAIN = 0.99
 # Of new examples a model is less than certain of more than this part, unless the task is easy.
-_MOST_DOUBTED = 0.02
+_MAX_DOUBTED = 0.02
 _FEWEST = 64
 # What a model loses of examples that it was trained on, over what it loses of others, is at most
 # this; and the difference is this many standard errors or more.
@@ -74,7 +74,7 @@ def memorised_note(used: Certainty, held: Certainty | None) -> str | None:
     """
     if held is not None and used.has_labels == held.has_labels:
         return _compared(used, held)
-    if len(used.losses) < _FEWEST or used.doubted > _MOST_DOUBTED:
+    if len(used.losses) < _FEWEST or used.doubted > _MAX_DOUBTED:
         return None
     return (
         f"the model is certain (above {_CERTAIN:g}) of {100 * (1 - used.doubted):.1f} % of its "

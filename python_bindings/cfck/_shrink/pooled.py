@@ -19,7 +19,7 @@ from .confidence import Sample
 _NEAR = 0.5
 # The power of the step that the loss grows with, where files tell nothing else, and what it is at
 # least and at most.
-_POWER, _LEAST_POWER, _MOST_POWER = 2.0, 1.0, 3.0
+_POWER, _MIN_POWER, _MAX_POWER = 2.0, 1.0, 3.0
 # Files that tell the power have steps that differ by so many octaves.
 _FAR_ENOUGH = 0.1
 
@@ -71,4 +71,4 @@ def _power(files: Sequence[Measured]) -> float:
     if len(known) < 2 or np.ptp(steps) < _FAR_ENOUGH:
         return _POWER
     found = float(np.polyfit(steps, np.log2([one.used.mean for one in known]), 1)[0])
-    return min(max(found, _LEAST_POWER), _MOST_POWER)
+    return min(max(found, _MIN_POWER), _MAX_POWER)

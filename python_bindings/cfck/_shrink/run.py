@@ -33,9 +33,9 @@ from .trial import Trial, finest, smallest
 
 # The step of a first trial, of a tensor's root mean square: about 3 bits per weight.
 _FIRST_STEP = 0.3
-_MOST_TRIALS = 8
+_MAX_TRIALS = 8
 # Of small models, where a trial is quick and its outcome varies more.
-_MOST_REFINED, _MOST_REFINED_OF_SMALL = 6, 10
+_MAX_REFINED, _MAX_REFINED_OF_SMALL = 6, 10
 # Refined values lose about this much less at the same step.
 _REFINED_GAIN = 1.2
 # Vectors (norms, biases) may take so much of what may be lost.
@@ -194,10 +194,10 @@ class Shrinker:
 
         refines = False
         if self._saw_data(calibration):
-            search(plain, attempt, _MOST_TRIALS, until=_is_close)
+            search(plain, attempt, _MAX_TRIALS, until=_is_close)
             refines = self._search_refined(calibration, plain)
         if not refines:
-            search(plain, attempt, _MOST_TRIALS)
+            search(plain, attempt, _MAX_TRIALS)
         if self._job.confidence is not None:
             kept = self._certify(calibration, refines)
         else:
@@ -236,7 +236,7 @@ class Shrinker:
         first = plain.expected() * math.sqrt(_REFINED_GAIN)
         found = StepSearch(min(first, COARSEST_STEP), COARSEST_STEP, FINEST_STEP)
         is_small = self._n_weights < _SMALL_MODEL
-        most = _MOST_REFINED_OF_SMALL if is_small else _MOST_REFINED
+        most = _MAX_REFINED_OF_SMALL if is_small else _MAX_REFINED
         is_enough = None if self._job.confidence is None else _is_likely
         search(found, lambda step: self._refine(calibration, step).predicted, most, until=is_enough)
         return found.expected() > plain.expected()

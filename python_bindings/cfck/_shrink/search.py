@@ -11,7 +11,7 @@ _NEAR = 2.0**0.02
 # The loss grows with about this power of the step.
 _POWER = 2.0
 # Ratios further away are not taken at their word.
-_MOST_OCTAVES = 2.0
+_MAX_OCTAVES = 2.0
 _SMALLEST_RATIO = 2.0**-10
 # A loss this near below what is allowed is near enough.
 _ENOUGH = 0.97
@@ -107,9 +107,9 @@ def _octaves_of(ratio: float) -> float:
 def _factor(ratio: float) -> float:
     """From a step to the one that loses just what is allowed, as far as one ratio tells."""
     if math.isinf(ratio):
-        return math.pow(2.0, -_MOST_OCTAVES)
+        return math.pow(2.0, -_MAX_OCTAVES)
     octaves = -_octaves_of(ratio) / _POWER
-    octaves = min(max(octaves, -_MOST_OCTAVES), _MOST_OCTAVES)
+    octaves = min(max(octaves, -_MAX_OCTAVES), _MAX_OCTAVES)
     margin = min(_MARGIN, _PART * octaves) if octaves > 0 else _MARGIN
     return math.pow(2.0, octaves - margin)
 

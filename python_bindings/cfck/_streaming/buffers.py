@@ -15,11 +15,11 @@ from .. import _native
 from .._frameworks.torch_tensors import TorchFramework, dtype_of, torch_shape
 
 # A weight in use, and the next one.
-_MOST_BUFFERS = 2
+_MAX_BUFFERS = 2
 # Smaller tensors are left to the allocator.
 _FEWEST_BYTES = 1 << 16
 # A buffer may be larger than what it is used for by this factor.
-_MOST_SPARE = 8
+_MAX_SPARE = 8
 _HUGE_PAGE_BYTES = 4 << 20
 
 
@@ -55,7 +55,7 @@ class Buffers(TorchFramework):
 
     def _take(self, n_bytes: int) -> mmap.mmap:
         for mapping in sorted(self._idle, key=len):
-            if n_bytes <= len(mapping) <= _MOST_SPARE * n_bytes:
+            if n_bytes <= len(mapping) <= _MAX_SPARE * n_bytes:
                 try:
                     self._idle.remove(mapping)
                 except ValueError:  # another thread was faster
@@ -72,7 +72,7 @@ class Buffers(TorchFramework):
     def give_back(self, mapping: mmap.mmap) -> None:
         """Takes the memory of a tensor that is gone."""
         self._lent.discard(id(mapping))
-        if len(self._lent) + len(self._idle) < _MOST_BUFFERS:
+        if len(self._lent) + len(self._idle) < _MAX_BUFFERS:
             self._idle.append(mapping)
 
 

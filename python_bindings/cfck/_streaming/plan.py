@@ -19,7 +19,7 @@ from .placeholder import Placeholder
 # Smaller parameters are loaded: to decode them takes longer than their memory is worth.
 _FEWEST_VALUES = 4096
 # Containers within containers that are searched for parameters.
-_MOST_DEPTH = 4
+_MAX_DEPTH = 4
 
 
 @dataclasses.dataclass
@@ -115,7 +115,7 @@ def _may_stream(module: nn.Module, parameter: torch.Tensor) -> bool:
 
 def _holds(value: object, parameter: torch.Tensor, depth: int = 0) -> bool:
     """Whether an attribute is the parameter or, in containers, has it."""
-    if depth == _MOST_DEPTH:
+    if depth == _MAX_DEPTH:
         return False
     if isinstance(value, list | tuple | set):
         return any(_holds(one, parameter, depth + 1) for one in value)

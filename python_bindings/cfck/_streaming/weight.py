@@ -15,7 +15,7 @@ from .loan import Loan, to_parameter
 from .rows import Rows
 
 # From this number of dimensions on no memory format is known.
-_MOST_PROBED_DIMS = 6
+_MAX_PROBED_DIMS = 6
 
 
 class Source(Protocol):
@@ -175,7 +175,7 @@ class Weight:
     def apply(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
         """Follows a conversion of all tensors of the model, which is tried on a small one."""
         n_dims = len(self.shape)
-        sides = (2 if n_dims <= _MOST_PROBED_DIMS else 1,) * n_dims
+        sides = (2 if n_dims <= _MAX_PROBED_DIMS else 1,) * n_dims
         strides = row_major(sides) if self._axes is None else _strides(sides, self._axes)
         probe = torch.empty_strided(sides, strides, dtype=self.dtype, device=self.device)
         result = function(probe)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 # Of the logarithm of the rate, by octaves of the steps: low rates halve with each.
 _FIRST_SLOPE = -0.7
-_MOST_OCTAVES = 2.0
+_MAX_OCTAVES = 2.0
 _CLOSE = 0.002
-_MOST_TRIALS = 8
-_LEAST_RATE = 1e-9  # weights that are all zero have none
+_MAX_TRIALS = 8
+_MIN_RATE = 1e-9  # weights that are all zero have none
 
 
 def octaves_to_rate(rate_at: Callable[[float], float], wanted: float) -> float:
@@ -24,8 +24,8 @@ def octaves_to_rate(rate_at: Callable[[float], float], wanted: float) -> float:
     """
     shift, slope = 0.0, _FIRST_SLOPE
     trials: list[tuple[float, float]] = []  # octaves, and the logarithm of rate / wanted
-    for _ in range(_MOST_TRIALS):
-        rate = max(rate_at(shift), _LEAST_RATE)
+    for _ in range(_MAX_TRIALS):
+        rate = max(rate_at(shift), _MIN_RATE)
         trials.append((shift, math.log(rate / wanted)))
         if abs(trials[-1][1]) < _CLOSE:
             break
@@ -33,7 +33,7 @@ def octaves_to_rate(rate_at: Callable[[float], float], wanted: float) -> float:
             (before, excess_before), (now, excess) = trials[-2:]
             secant = (excess - excess_before) / (now - before)
             slope = min(max(secant, 4 * _FIRST_SLOPE), _FIRST_SLOPE / 8)
-        shift = min(max(shift - trials[-1][1] / slope, -_MOST_OCTAVES), _MOST_OCTAVES)
+        shift = min(max(shift - trials[-1][1] / slope, -_MAX_OCTAVES), _MAX_OCTAVES)
         if any(abs(shift - tried) < 1e-6 for tried, _ in trials):
             break
     best = min(trials, key=lambda trial: abs(trial[1]))

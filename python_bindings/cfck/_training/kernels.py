@@ -20,7 +20,7 @@ _GRADIENTS = "Tensor, Tensor, Tensor, Tensor"
 _PER_OCTAVE = _native.TRAINING_STEPS_PER_OCTAVE
 # log2 of a step beyond this is the end of a training that has diverged, and so are factors of
 # bands, rows and columns that files do not have.
-_MOST_OCTAVES, _MOST_OCTAVES_OF_FIELDS = 125, 100
+_MAX_OCTAVES, _MAX_OCTAVES_OF_FIELDS = 125, 100
 
 
 _QUANTISERS: dict[tuple[tuple[int, ...], tuple[int, ...]], _native.WeightQuantiser] = {}
@@ -52,11 +52,11 @@ def native_steps(
     fields = [exponents(field) for field in (bands, rows, columns)]
     least = octaves + sum(min(field, default=0) for field in fields) / _PER_OCTAVE
     most = octaves + sum(max(field, default=0) for field in fields) / _PER_OCTAVE
-    if not (-_MOST_OCTAVES < least and most < _MOST_OCTAVES):
-        raise _diverged(f"2**{most if -_MOST_OCTAVES < least else least:.5g}")
+    if not (-_MAX_OCTAVES < least and most < _MAX_OCTAVES):
+        raise _diverged(f"2**{most if -_MAX_OCTAVES < least else least:.5g}")
     for field in fields:
-        if any(abs(exponent) > _MOST_OCTAVES_OF_FIELDS * _PER_OCTAVE for exponent in field):
-            raise _diverged(f"more than 2**{_MOST_OCTAVES_OF_FIELDS} times another")
+        if any(abs(exponent) > _MAX_OCTAVES_OF_FIELDS * _PER_OCTAVE for exponent in field):
+            raise _diverged(f"more than 2**{_MAX_OCTAVES_OF_FIELDS} times another")
     return _native.TrainingSteps(2.0**octaves, *fields)
 
 

@@ -14,8 +14,8 @@ _GAIN = 0.02
 _DAMPING = 8
 _LEAST = 1e-6
 _MOST = 1e3
-_LEAST_RATE = 1e-6
-_LEAST_EXCESS = 0.5
+_MIN_RATE = 1e-6
+_MIN_EXCESS = 0.5
 
 
 @dataclasses.dataclass
@@ -33,9 +33,9 @@ class Target:
     multiplier: float = 0.05
 
     def __post_init__(self) -> None:
-        if not _LEAST_RATE <= self.bits_per_weight <= 64:
+        if not _MIN_RATE <= self.bits_per_weight <= 64:
             raise InvalidArgumentError(
-                f"bits_per_weight is from {_LEAST_RATE:g} to 64, not {self.bits_per_weight}"
+                f"bits_per_weight is from {_MIN_RATE:g} to 64, not {self.bits_per_weight}"
             )
         if isinstance(self.by, bool) or not isinstance(self.by, int) or self.by < 1:
             raise InvalidArgumentError(f"by is a number of training steps, not {self.by!r}")
@@ -55,7 +55,7 @@ class Target:
             self.start = rate if rate > 0 else self.bits_per_weight
         self.step += 1
         # Weights that have all become zero shall not take the multiplier with them.
-        excess = max(rate / self.wanted(), _LEAST_EXCESS)
+        excess = max(rate / self.wanted(), _MIN_EXCESS)
         self.multiplier = min(max(self.multiplier * excess**_GAIN, _LEAST), _MOST)
         return self.multiplier * min(excess, 2.0) ** _DAMPING
 

@@ -16,7 +16,7 @@ from .target import Target
 # Rates that are further from the target are reported.
 _MISSED = 0.05
 # So are weights of whose squares less than this part is left.
-_LEAST_SQUARES = 0.01
+_MIN_SQUARES = 0.01
 
 
 def warn_of_zeros(chosen: Sequence[Chosen]) -> None:
@@ -102,7 +102,7 @@ def _warn_of_rate(
 def _has_lost_its_values(place: Place) -> bool:
     original = place.original()
     left = place.weight(original).double().square().sum()
-    return bool(left < _LEAST_SQUARES * original.double().square().sum())
+    return bool(left < _MIN_SQUARES * original.double().square().sum())
 
 
 def _warn_of_lost_weights(places: Sequence[Place]) -> None:

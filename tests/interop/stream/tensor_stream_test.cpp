@@ -12,13 +12,13 @@ namespace {
 
 using interop::StreamedTensor;
 
-constexpr std::uint64_t kMostBytes = 64'000'000;
+constexpr std::uint64_t kMaxBytes = 64'000'000;
 
 // Tensors of F32 zeros that are nowhere, in chunks of 8 elements; counts how often they are read.
 class ClaimedArchive final : public model::ListedArchive {
  public:
   explicit ClaimedArchive(const std::vector<std::uint64_t>& lengths) {
-    files_.push_back({"claims", "claims", 1000, kMostBytes, nullptr, nullptr});
+    files_.push_back({"claims", "claims", 1000, kMaxBytes, nullptr, nullptr});
     for (const std::uint64_t length : lengths) {
       ArchiveTensor tensor;
       tensor.name = std::to_string(tensors_.size());

@@ -19,8 +19,8 @@ constexpr double kErrorHeight = 110;
 constexpr double kBetween = 34;
 constexpr double kBottom = 22;
 // Narrower columns are drawn together, with their averages.
-constexpr double kLeastColumn = 1;
-constexpr double kLeastDecibels = -100;
+constexpr double kMinColumn = 1;
+constexpr double kMinDecibels = -100;
 // Columns of so small a part of the weights may be cut off, so that the others can be told apart.
 constexpr double kCutShare = 0.04;
 constexpr double kCutFactor = 1.8;  // of the highest column that is not
@@ -90,7 +90,7 @@ class ModelChart {
       const std::string_view layer = layer_of(record.tensor->name);
       if (runs_.empty() || runs_.back().layer != layer) runs_.push_back({layer, x, 0});
       runs_.back().width += width;
-      const bool joins = !columns_.empty() && (columns_.back().width < kLeastColumn);
+      const bool joins = !columns_.empty() && (columns_.back().width < kMinColumn);
       if (!joins) columns_.push_back({x, 0, 0, 0, 0, 0, {}});
       add(columns_.back(), record, n_elems, width);
       x += width;
@@ -119,7 +119,7 @@ class ModelChart {
   void draw_runs(double bits_bottom, double bottom) {
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       const Run& run = runs_[i];
-      if (i % 2 == 1 && run.width >= kLeastColumn) {
+      if (i % 2 == 1 && run.width >= kMinColumn) {
         text_ += svg_box({run.x, kTop, run.width, bits_bottom - kTop}, "stripe");
         if (bottom > bits_bottom) {
           const double top = bits_bottom + kBetween;
@@ -188,13 +188,13 @@ class ModelChart {
 
   void draw_errors(double top, double bottom) {
     double low = 0;
-    double high = kLeastDecibels;
+    double high = kMinDecibels;
     for (const Column& column : columns_) {
       if (!has_error(column)) continue;
       low = std::min(low, column.nmse());
       high = std::max(high, column.nmse());
     }
-    const auto marks = ticks(std::max(low, kLeastDecibels), std::max(high, low + 1), 4);
+    const auto marks = ticks(std::max(low, kMinDecibels), std::max(high, low + 1), 4);
     low = marks.front();
     high = std::max(marks.back(), high);
     const auto y_of = [&](double nmse) {

@@ -12,12 +12,12 @@ namespace cfck::tools::report {
 namespace {
 
 // Smaller rectangles, in square pixels, are drawn together.
-constexpr double kLeastArea = 9;
+constexpr double kMinArea = 9;
 constexpr double kGap = 1.5;  // between layers
 constexpr double kHeading = 18;
 constexpr double kBoldWidth = 7.6;
 // The end of a word says nothing if it is this short.
-constexpr std::size_t kLeastCut = 9;
+constexpr std::size_t kMinCut = 9;
 
 std::string tensor_title(const RecordReport& record) {
   return fmt::format("{}: {}, {:.2f} bits per weight", record.tensor->name,
@@ -37,14 +37,14 @@ class Treemap {
     double rest = 0;
     for (std::size_t i = 0; i < data_.layers.size(); ++i) {
       const auto bytes = static_cast<double>(data_.layers[i].stored_bytes);
-      if (bytes * scale < 4 * kLeastArea) {
+      if (bytes * scale < 4 * kMinArea) {
         rest += bytes;
         continue;
       }
       weights.push_back(bytes);
       shown.push_back(i);
     }
-    if (rest * scale >= kLeastArea) weights.push_back(rest);
+    if (rest * scale >= kMinArea) weights.push_back(rest);
     const auto boxes = squarified(weights, whole_);
     for (std::size_t i = 0; i < shown.size(); ++i) draw_layer(shown[i], boxes[i]);
     if (boxes.size() > shown.size()) {
@@ -80,7 +80,7 @@ class Treemap {
     double rest = 0;
     for (const std::size_t record : layer.records) {
       const auto bytes = static_cast<double>(data_.records[record].tensor->stored_bytes);
-      if (bytes * scale < kLeastArea) {
+      if (bytes * scale < kMinArea) {
         rest += bytes;
         continue;
       }
@@ -109,7 +109,7 @@ class Treemap {
     std::string_view name = record.tensor->name;
     if (has_heading && name.size() > layer.name.size()) name.remove_prefix(layer.name.size() + 1);
     const std::string shown = label(name, most);
-    if (most < kLeastCut && shown.starts_with("…")) return;
+    if (most < kMinCut && shown.starts_with("…")) return;
     text_ += svg_text(box.x + 4, box.y + 14, shown, "start",
                       "on " + bits_class(record.bits_per_weight()));
     if (box.height < 2 * kLetterHeight + 12) return;

@@ -38,15 +38,15 @@ struct WantedPack {
 };
 
 // A read that is filled when everything else is done.
-struct LateRead {
+struct DeferredRead {
   ViewRead read;
   ByteView from;  // the whole base, if the same call reads it; else it is read on its own
 };
 
 // Collects the reads of a call.
-class WantedReads {
+class ReadSet {
  public:
-  explicit WantedReads(const OpenFile& file) : file_(file) {}
+  explicit ReadSet(const OpenFile& file) : file_(file) {}
 
   // Adds a whole record. Duplicates and aliases of records that are read anyway are copied from
   // there.
@@ -56,7 +56,7 @@ class WantedReads {
   const std::vector<ViewRead>& reads() const { return reads_; }
   const std::vector<WantedChunk>& chunks() const { return chunks_; }
   const std::vector<WantedPack>& packs() const { return packs_; }
-  const std::vector<LateRead>& late() const { return late_; }
+  const std::vector<DeferredRead>& deferred() const { return deferred_; }
   std::uint64_t total_bytes() const { return total_bytes_; }
   // Where a chunk is, with the preamble of its record.
   ChunkPlace place_of(const WantedChunk& wanted) const;
@@ -72,7 +72,7 @@ class WantedReads {
   std::vector<WantedChunk> chunks_;
   std::vector<WantedPack> packs_;
   std::unordered_map<std::uint32_t, std::size_t> number_of_pack_;
-  std::vector<LateRead> late_;
+  std::vector<DeferredRead> deferred_;
   std::unordered_map<const StoredRecord*, MutableBytes> whole_;
   std::uint64_t total_bytes_ = 0;
 };

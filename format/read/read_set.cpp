@@ -1,4 +1,4 @@
-#include "format/read/wanted_reads.hpp"
+#include "format/read/read_set.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -23,7 +23,7 @@ ElementView view_of(const Record& record) {
              : ElementView(0, record.n_elems);
 }
 
-Result<void> WantedReads::add_whole(const Record& record, MutableBytes out) {
+Result<void> ReadSet::add_whole(const Record& record, MutableBytes out) {
   CFCK_TRY(check_readable(record));
   if (record.n_elems == 0) {
     return {};
@@ -32,7 +32,7 @@ Result<void> WantedReads::add_whole(const Record& record, MutableBytes out) {
   ViewRead read{&record, &stored, view_of(record), 0, record.n_elems, out};
   if (const auto found = whole_.find(&stored); found != whole_.end()) {
     total_bytes_ += out.size();
-    late_.push_back({std::move(read), found->second});
+    deferred_.push_back({std::move(read), found->second});
     return {};
   }
   if (record.kind != RecordKind::kAlias) {
@@ -41,10 +41,10 @@ Result<void> WantedReads::add_whole(const Record& record, MutableBytes out) {
   return add(std::move(read));
 }
 
-Result<void> WantedReads::add(ViewRead read) {
+Result<void> ReadSet::add(ViewRead read) {
   total_bytes_ += read.out.size();
   if (!goes_by_chunks(read)) {
-    late_.push_back({std::move(read), {}});
+    deferred_.push_back({std::move(read), {}});
     return {};
   }
   if (!preambles_.contains(read.stored)) {
@@ -60,7 +60,7 @@ Result<void> WantedReads::add(ViewRead read) {
   return {};
 }
 
-void WantedReads::add_to_pack(std::size_t number) {
+void ReadSet::add_to_pack(std::size_t number) {
   const std::uint32_t pack = reads_[number].stored->pack;
   const auto [place, is_new] = number_of_pack_.try_emplace(pack, packs_.size());
   if (is_new) {
@@ -69,7 +69,7 @@ void WantedReads::add_to_pack(std::size_t number) {
   packs_[place->second].reads.push_back(number);
 }
 
-void WantedReads::add_chunks(std::size_t number) {
+void ReadSet::add_chunks(std::size_t number) {
   const ViewRead& read = reads_[number];
   const StoredRecord& stored = *read.stored;
   const std::uint64_t chunk_elems = stored.record.chunk_elems;
@@ -92,7 +92,7 @@ void WantedReads::add_chunks(std::size_t number) {
   }
 }
 
-ChunkPlace WantedReads::place_of(const WantedChunk& wanted) const {
+ChunkPlace ReadSet::place_of(const WantedChunk& wanted) const {
   const ViewRead& read = reads_[wanted.read];
   ChunkPlace place =
       file_.place_of(*read.stored, wanted.chunk, wanted.offset_bytes, read.asked->name);

@@ -1,4 +1,4 @@
-#include "format/read/device/device_waves.hpp"
+#include "format/read/device/device_passes.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -65,22 +65,22 @@ std::optional<device::Launch> place_copies(std::vector<device::Copy> copies,
   return device::launch_of(device::Kernel::kCopyBytes, placed.n_pieces, placed);
 }
 
-DeviceWaves::Wave& DeviceWaves::last() {
-  return waves_.empty() ? waves_.emplace_back() : waves_.back();
+DevicePasses::Pass& DevicePasses::last() {
+  return passes_.empty() ? passes_.emplace_back() : passes_.back();
 }
 
-void DeviceWaves::add_extent(const JobOrder& order, const device::Extent& extent) {
+void DevicePasses::add_extent(const JobOrder& order, const device::Extent& extent) {
   last().extents.push_back(extent);
   last().extent_orders.push_back(order);
 }
 
-void DeviceWaves::add_copy(std::byte* to, const std::byte* from, std::uint64_t n_bytes) {
+void DevicePasses::add_copy(std::byte* to, const std::byte* from, std::uint64_t n_bytes) {
   last().copies.push_back(
       {.from = bytes_of(from), .to = reinterpret_cast<std::uint8_t*>(to), .n_bytes = n_bytes});
 }
 
-void DeviceWaves::add_gather(const ViewRead& read, std::uint64_t begin, std::uint64_t end,
-                             const std::byte* from, std::uint64_t from_first) {
+void DevicePasses::add_gather(const ViewRead& read, std::uint64_t begin, std::uint64_t end,
+                              const std::byte* from, std::uint64_t from_first) {
   device::Gather gather;
   gather.from = bytes_of(from);
   gather.to =
@@ -96,7 +96,7 @@ void DeviceWaves::add_gather(const ViewRead& read, std::uint64_t begin, std::uin
   last().gathers.push_back(gather);
 }
 
-std::byte* DeviceWaves::output_of(const DeviceTask& task, bool is_whole) {
+std::byte* DevicePasses::output_of(const DeviceTask& task, bool is_whole) {
   if (is_whole) {
     return destination_of(wanted_, task.wanted).data();
   }
@@ -104,7 +104,7 @@ std::byte* DeviceWaves::output_of(const DeviceTask& task, bool is_whole) {
   return scratch_.take(byte_of(task.n_elems, bits));
 }
 
-bool DeviceWaves::add_chunk(const DeviceTask& task, std::byte* out) {
+bool DevicePasses::add_chunk(const DeviceTask& task, std::byte* out) {
   const codec::DevicePlan& plan = task.plan;
   codec::DeviceChunk chunk;
   chunk.payload = bytes_of(task.payload);
@@ -132,17 +132,17 @@ bool DeviceWaves::add_chunk(const DeviceTask& task, std::byte* out) {
   return true;
 }
 
-bool DeviceWaves::add_task(const DeviceTask& task) {
+bool DevicePasses::add_task(const DeviceTask& task) {
   const ViewRead& read = wanted_.reads()[task.wanted.read];
   // Elements increase strictly, so that as many as the payload has are all of them.
   const bool is_whole = task.wanted.end - task.wanted.begin == task.n_elems;
   for (const bool is_last_try : {scratch_.left() == scratch_.n_bytes(), true}) {
     std::byte* const out = output_of(task, is_whole);
     bool fits = out != nullptr;
-    if (fits && task.plan.way == codec::DeviceWay::kKernel) {
+    if (fits && task.plan.method == codec::DecodeMethod::kKernel) {
       fits = add_chunk(task, out);
     } else if (fits) {
-      const bool is_copy = task.plan.way == codec::DeviceWay::kCopy;
+      const bool is_copy = task.plan.method == codec::DecodeMethod::kCopy;
       const std::uint64_t n_bytes = byte_of(task.n_elems, bits_of(read));
       last().copies.push_back({.from = bytes_of(task.payload) + task.plan.values_at,
                                .to = reinterpret_cast<std::uint8_t*>(out),
@@ -159,13 +159,13 @@ bool DeviceWaves::add_task(const DeviceTask& task) {
       break;
     }
     scratch_.clear();
-    waves_.emplace_back();
+    passes_.emplace_back();
   }
-  scratch_.clear();  // this wave has nothing there
+  scratch_.clear();  // this pass has nothing there
   return false;
 }
 
-DeviceWaves::Statuses DeviceWaves::take_statuses(const std::vector<JobOrder>& orders) {
+DevicePasses::Statuses DevicePasses::take_statuses(const std::vector<JobOrder>& orders) {
   auto* const next = reinterpret_cast<std::uint32_t*>(statuses_.device) + next_status_;
   orders_.emplace_back();  // the counter, which comes before the statuses
   orders_.insert(orders_.end(), orders.begin(), orders.end());
@@ -173,9 +173,9 @@ DeviceWaves::Statuses DeviceWaves::take_statuses(const std::vector<JobOrder>& or
   return {next, next + 1};
 }
 
-bool DeviceWaves::place_chunks(device::Kernel kernel, const Chunks& chunks,
-                               device::SlotMemory& slot, const codec::DeviceTable* tables,
-                               std::vector<device::Launch>& launches) {
+bool DevicePasses::place_chunks(device::Kernel kernel, const Chunks& chunks,
+                                device::SlotMemory& slot, const codec::DeviceTable* tables,
+                                std::vector<device::Launch>& launches) {
   const auto* const parameters = place_array(chunks.parameters, slot);
   if (parameters == nullptr) {
     return false;
@@ -196,9 +196,9 @@ bool DeviceWaves::place_chunks(device::Kernel kernel, const Chunks& chunks,
   return true;
 }
 
-bool DeviceWaves::place_wave(const Wave& wave, device::SlotMemory& slot,
-                             const codec::DeviceTable* tables,
-                             std::vector<device::Launch>& launches) {
+bool DevicePasses::place_pass(const Pass& pass, device::SlotMemory& slot,
+                              const codec::DeviceTable* tables,
+                              std::vector<device::Launch>& launches) {
   const auto add = [&](const std::optional<device::Launch>& launch) {
     if (launch && launch->n_items != 0) {
       launches.push_back(*launch);
@@ -206,28 +206,28 @@ bool DeviceWaves::place_wave(const Wave& wave, device::SlotMemory& slot,
     return launch.has_value();
   };
   device::Extents extents;
-  const Statuses places = take_statuses(wave.extent_orders);
+  const Statuses places = take_statuses(pass.extent_orders);
   extents.next = places.next;
   extents.statuses = places.statuses;
-  if (!place_list(wave.extents, slot, extents.extents, extents.n_extents) ||
+  if (!place_list(pass.extents, slot, extents.extents, extents.n_extents) ||
       !add(device::launch_of(device::Kernel::kHashExtents, extents.n_extents, extents)) ||
-      !add(place_copies(wave.copies, slot))) {
+      !add(place_copies(pass.copies, slot))) {
     return false;
   }
-  for (const auto& [kernel, chunks] : wave.chunks) {
+  for (const auto& [kernel, chunks] : pass.chunks) {
     if (!place_chunks(kernel, chunks, slot, tables, launches)) {
       return false;
     }
   }
-  return add(place_gathers(wave.gathers, slot));
+  return add(place_gathers(pass.gathers, slot));
 }
 
-std::optional<std::vector<device::Launch>> DeviceWaves::place(device::SlotMemory& slot,
-                                                              const codec::DeviceTable* tables) {
+std::optional<std::vector<device::Launch>> DevicePasses::place(device::SlotMemory& slot,
+                                                               const codec::DeviceTable* tables) {
   std::size_t n_statuses = 0;
-  for (const Wave& wave : waves_) {
-    n_statuses += 1 + wave.extents.size();
-    for (const auto& [kernel, chunks] : wave.chunks) {
+  for (const Pass& pass : passes_) {
+    n_statuses += 1 + pass.extents.size();
+    for (const auto& [kernel, chunks] : pass.chunks) {
       n_statuses += 1 + chunks.chunks.size();
     }
   }
@@ -238,8 +238,8 @@ std::optional<std::vector<device::Launch>> DeviceWaves::place(device::SlotMemory
   statuses_ = *statuses;
   std::ranges::fill(statuses_.host, std::byte{0});
   std::vector<device::Launch> launches;
-  for (const Wave& wave : waves_) {
-    if (!place_wave(wave, slot, tables, launches)) {
+  for (const Pass& pass : passes_) {
+    if (!place_pass(pass, slot, tables, launches)) {
       return std::nullopt;
     }
   }

@@ -1,4 +1,4 @@
-// The work of a device on one slot, in waves: work that fits its scratch memory at the same time.
+// The work of a device on one slot, in passes: work that fits its scratch memory at the same time.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ std::optional<device::Launch> place_copies(std::vector<device::Copy> copies,
                                            device::SlotMemory& slot);
 
 // Collects descriptions on the host; place() puts them where the device reads them.
-class DeviceWaves {
+class DevicePasses {
  public:
-  DeviceWaves(const WantedReads& wanted, device::Scratch& scratch)
+  DevicePasses(const ReadSet& wanted, device::Scratch& scratch)
       : wanted_(wanted), scratch_(scratch) {}
 
   void add_extent(const JobOrder& order, const device::Extent& extent);
@@ -48,7 +48,7 @@ class DeviceWaves {
     std::vector<codec::DeviceParameters> parameters;
     std::vector<JobOrder> orders;
   };
-  struct Wave {
+  struct Pass {
     std::vector<device::Extent> extents;
     std::vector<JobOrder> extent_orders;
     std::vector<device::Copy> copies;
@@ -61,19 +61,19 @@ class DeviceWaves {
     std::uint32_t* statuses = nullptr;
   };
 
-  Wave& last();
+  Pass& last();
   // Where the values of a task are decoded to; nullptr if the scratch memory is full.
   std::byte* output_of(const DeviceTask& task, bool is_whole);
   bool add_chunk(const DeviceTask& task, std::byte* out);
-  bool place_wave(const Wave& wave, device::SlotMemory& slot, const codec::DeviceTable* tables,
+  bool place_pass(const Pass& pass, device::SlotMemory& slot, const codec::DeviceTable* tables,
                   std::vector<device::Launch>& launches);
   bool place_chunks(device::Kernel kernel, const Chunks& chunks, device::SlotMemory& slot,
                     const codec::DeviceTable* tables, std::vector<device::Launch>& launches);
   Statuses take_statuses(const std::vector<JobOrder>& orders);
 
-  const WantedReads& wanted_;
+  const ReadSet& wanted_;
   device::Scratch& scratch_;
-  std::vector<Wave> waves_;
+  std::vector<Pass> passes_;
   device::Placed statuses_;
   std::vector<std::optional<JobOrder>> orders_;
   // While placing: the next status.
