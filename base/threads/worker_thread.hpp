@@ -31,7 +31,8 @@ class ReservedPages {
   }
 
  private:
-  static constexpr std::size_t kBytes = std::size_t{64} << 10;
+  // glibc asks for 132 KiB where its heap has to grow, and for 1 MiB where it cannot.
+  static constexpr std::size_t kBytes = std::size_t{2} << 20;
   void* pages_;
 };
 

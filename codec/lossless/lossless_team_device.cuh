@@ -242,4 +242,23 @@ CFCK_DEVICE bool decode_lossless_by_team(const DeviceChunk& chunk, const DeviceT
   return LosslessTeamWarp<Format>(chunk, sections, shared).decode();
 }
 
+// What kernels decode (device/kernels.inc): LosslessChunksF64 and so on.
+template <class Format>
+struct LosslessChunks {
+  using Shared = LosslessShared;
+  using TeamShared = LosslessTeamShared;
+
+  CFCK_DEVICE static bool decode(const DeviceChunk& chunk, const DeviceTable* static_tables,
+                                 Shared& shared) {
+    return decode_lossless_chunk<Format>(chunk, static_tables, shared);
+  }
+  CFCK_DEVICE static bool decode_by_team(const DeviceChunk& chunk, const DeviceTable* static_tables,
+                                         TeamShared& shared) {
+    return decode_lossless_by_team<Format>(chunk, static_tables, shared);
+  }
+};
+#define CFCK_LOSSLESS_DECODER(dtype, Dtype) \
+  using LosslessChunks##Dtype = LosslessChunks<With32Symbols<Format##Dtype>>;
+#include "device/kernels.inc"
+
 }  // namespace cfck::codec

@@ -17,20 +17,31 @@
       ".incbin \"" CFCK_DEVICE_CODE_DIR "/" #name \
       ".fatbin\"\n"                               \
       ".previous\n");                             \
-  extern "C" const unsigned char cfck_image_##name[]
+  extern "C" const unsigned char cfck_image_##name[];
 
-CFCK_IMAGE(byte_kernels);
-CFCK_IMAGE(lossless_kernels);
-CFCK_IMAGE(lossless_team_kernels);
-CFCK_IMAGE(direct_kernels);
-CFCK_IMAGE(direct_team_kernels);
+#define CFCK_IMAGES(each)                                                                    \
+  each(byte_kernels) each(lossless_kernels) each(lossless_team_kernels) each(direct_kernels) \
+      each(direct_team_kernels)
+
+CFCK_IMAGES(CFCK_IMAGE)
+
+namespace {
+
+const void* image_of(const char* source) {
+#define CFCK_IF_ASKED(name)              \
+  if (std::strcmp(source, #name) == 0) { \
+    return cfck_image_##name;            \
+  }
+  CFCK_IMAGES(CFCK_IF_ASKED)
+  return nullptr;
+}
+
+}  // namespace
 
 extern "C" CFCK_API const char* cfck_device_code(const char* build, cfck::cuda::DeviceCode* code) {
   const char* const own = cfck::cuda::device_code_build();
   if (std::strcmp(build, own) == 0) {
-    code->images = {cfck_image_byte_kernels, cfck_image_lossless_kernels,
-                    cfck_image_lossless_team_kernels, cfck_image_direct_kernels,
-                    cfck_image_direct_team_kernels};
+    code->image = image_of;
   }
   return own;
 }

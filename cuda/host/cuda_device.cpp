@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/host/device_code.hpp"
 #include "cuda/host/driver.hpp"
 #include "cuda/host/kernels.hpp"
 #include "cuda/kernels/launch_shapes.hpp"
@@ -31,7 +32,7 @@ class CudaDevice {
   DriverContext context() const { return context_; }
   int number() const { return number_; }
   unsigned n_multiprocessors() const { return n_multiprocessors_; }
-  // Loads the part of the code that has the kernel at its first use. Requires: the context is
+  // Loads the code that has the kernel at its first use. Requires: the context is
   // current.
   Result<DriverFunction> function_of(const KernelForm& form);
   // Requires: the context is current.
@@ -46,7 +47,7 @@ class CudaDevice {
   DriverContext context_ = nullptr;
   unsigned n_multiprocessors_ = 1;
   std::mutex mutex_;
-  std::array<DriverModule, kCodeParts> modules_ = {};
+  std::map<std::string, DriverModule> modules_;  // by the sources of their kernels
   std::map<const KernelForm*, DriverFunction> functions_;
   std::mutex copying_;
   DriverStream copies_ = nullptr;  // to the host
@@ -314,15 +315,15 @@ Result<DriverFunction> CudaDevice::function_of(const KernelForm& form) {
   if (const auto found = functions_.find(&form); found != functions_.end()) {
     return found->second;
   }
-  const auto part = static_cast<unsigned>(form.part);
-  if (modules_[part] == nullptr) {
+  DriverModule& module = modules_[form.source];
+  if (module == nullptr) {
     CFCK_TRY_ASSIGN(const DeviceCode* const code, open_device_code());
-    CFCK_TRY(check(driver_, driver_.ModuleLoadData(&modules_[part], code->images[part]),
+    CFCK_TRY(check(driver_, driver_.ModuleLoadData(&module, code->image(form.source)),
                    "load the kernels"));
   }
   DriverFunction function = nullptr;
-  CFCK_TRY(check(driver_, driver_.ModuleGetFunction(&function, modules_[part], form.name),
-                 "find a kernel"));
+  CFCK_TRY(
+      check(driver_, driver_.ModuleGetFunction(&function, module, form.name), "find a kernel"));
   functions_.emplace(&form, function);
   return function;
 }

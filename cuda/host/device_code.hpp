@@ -2,28 +2,24 @@
 // opened when a device is used for the first time.
 #pragma once
 
-#include <array>
-
 #include "cfck/status.hpp"
 
 namespace cfck::cuda {
 
-// The sources of kernels, each an image that the driver loads (cuda/kernels/*.cu).
-enum class CodePart : unsigned char { kBytes, kLossless, kLosslessTeams, kDirect, kDirectTeams };
-inline constexpr unsigned kCodeParts = 5;
-
 struct DeviceCode {
-  std::array<const void*, kCodeParts> images = {};
+  // Returns what the driver loads of a source of kernels, by its name ("byte_kernels" for
+  // cuda/kernels/byte_kernels.cu); nullptr for another name. It lives as long as the process.
+  const void* (*image)(const char* source) = nullptr;
 };
 
-// Exported by libcfck_cuda.so as C. Fills in the images, which live as long as the process, if
-// `build` is its own build, and returns its own.
+// Exported by libcfck_cuda.so as C. Fills in the code if `build` is its own build, and returns its
+// own.
 using DeviceCodeEntry = const char* (*)(const char* build, DeviceCode* code);
 inline constexpr const char* kDeviceCodeEntry = "cfck_device_code";
 inline constexpr const char* kDeviceCodeFile = "libcfck_cuda.so";
 
 // To be raised when a parameter of a kernel or a structure it reads changes.
-inline constexpr int kDeviceInterface = 3;
+inline constexpr int kDeviceInterface = 4;
 
 // Returns what the library and its device code must have in common: the version, the interface, and
 // the sizes of the structures that kernels read.

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "cuda/host/device_code.hpp"
 #include "cuda/kernels/launch_shapes.hpp"
 #include "device/kernels.hpp"
 
@@ -12,8 +11,8 @@ namespace cfck::cuda {
 
 // A function of cuda/kernels, and the blocks of it that a multiprocessor holds.
 struct KernelForm {
-  const char* name = nullptr;  // nullptr: the kernel has no such form
-  CodePart part = CodePart::kBytes;
+  const char* name = nullptr;    // nullptr: the kernel has no such form
+  const char* source = nullptr;  // of DeviceCode::image()
   unsigned warps_per_block = kWarpsPerBlock;
   unsigned blocks = 1;
 };
@@ -26,18 +25,17 @@ struct KernelForms {
 
 inline constexpr KernelForms kKernelForms[device::kKernels] = {
 #define CFCK_BYTE_KERNEL(name, Name, Batch, each, blocks) CFCK_EACH_##each("cfck_" #name, blocks),
-#define CFCK_EACH_Warp(name, blocks)                     \
+#define CFCK_EACH_Warp(name, blocks)                   \
+  {                                                    \
+    {name, "byte_kernels", kWarpsPerBlock, blocks}, {} \
+  }
+#define CFCK_EACH_Block(name, blocks)                    \
   {                                                      \
-    {name, CodePart::kBytes, kWarpsPerBlock, blocks}, {} \
+    {}, { name, "byte_kernels", kWarpsPerBlock, blocks } \
   }
-#define CFCK_EACH_Block(name, blocks)                      \
-  {                                                        \
-    {}, { name, CodePart::kBytes, kWarpsPerBlock, blocks } \
-  }
-#define CFCK_DECODER(codec, Codec, dtype, Dtype)                                               \
-  {{"cfck_" #codec "_" #dtype, CodePart::k##Codec, k##Codec##WarpsPerBlock, k##Codec##Blocks}, \
-   {"cfck_" #codec "_team_" #dtype, CodePart::k##Codec##Teams, kWarpsOfTeam,                   \
-    k##Codec##TeamBlocks}},
+#define CFCK_DECODER(codec, Codec, dtype, Dtype, warps, blocks, team_blocks) \
+  {{"cfck_" #codec "_" #dtype, #codec "_kernels", warps, blocks},            \
+   {"cfck_" #codec "_team_" #dtype, #codec "_team_kernels", kWarpsOfTeam, team_blocks}},
 #include "device/kernels.inc"
 #undef CFCK_EACH_Warp
 #undef CFCK_EACH_Block

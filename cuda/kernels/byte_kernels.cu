@@ -1,6 +1,7 @@
 // Kernels for bytes as they are stored: hashes of extents, copies, repeated values, and elements of
 // views (device/kernels.inc).
-#include "cuda/kernels/decode_batch.cuh"
+#include "cuda/kernels/byte_batches.cuh"
+#include "cuda/kernels/launch_shapes.hpp"
 
 namespace cfck::cuda {
 

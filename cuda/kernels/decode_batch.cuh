@@ -1,215 +1,45 @@
-// Batches on a device: every warp takes a chunk, an extent or a part of a copy, until none is left.
+// Batches of chunks on a device: every warp, or every team of warps, takes a chunk until none is
+// left.
 #pragma once
 
 #include "base/simt/warp.cuh"
-#include "base/simt/xxh3_device.cuh"
 #include "codec/device_batch.hpp"
-#include "codec/direct/device/direct_team_device.cuh"
 #include "codec/entropy/rans/rans_device_tables.hpp"
-#include "codec/lossless/lossless_team_device.cuh"
+#include "codec/symboliser/device/team_device.cuh"
 #include "cuda/kernels/launch_shapes.hpp"
-#include "device/batches.hpp"
+#include "cuda/kernels/take_items.cuh"
 
 namespace cfck::cuda {
 
-// Calls `decode(i)` for the numbers that this warp takes.
-template <class Decode>
-CFCK_DEVICE void take_in_turn(std::uint32_t* next, std::uint32_t n, Decode&& decode) {
-  while (true) {
-    std::uint32_t mine = simt::lane() == 0 ? simt::atomic_add(next, 1) : 0;
-    mine = simt::shuffle(mine, 0);
-    if (mine >= n) {
-      return;
-    }
-    decode(mine);
-  }
-}
-
-CFCK_DEVICE void set_status(std::uint32_t* statuses, std::uint32_t i, bool fits) {
-  if (simt::lane() == 0) {
-    statuses[i] = fits ? device::kOk : device::kFailed;
-  }
-}
-
-// Chunks of the lossless codec; `shared` is the block's.
-template <class Format>
-CFCK_DEVICE void decode_lossless_batch(const codec::DeviceBatch& batch,
-                                       codec::LosslessShared* shared) {
+// Chunks of one codec and dtype, a warp for each; `shared` is the block's, a part for each warp.
+// `Chunks` is what the codec's device code says of them (device/kernels.inc).
+template <class Chunks>
+CFCK_DEVICE void decode_batch(const codec::DeviceBatch& batch, typename Chunks::Shared* shared) {
   take_in_turn(batch.next, batch.n_chunks, [&](std::uint32_t i) {
     set_status(batch.statuses, i,
-               codec::decode_lossless_chunk<Format>(batch.chunks[i], batch.static_tables,
-                                                    shared[simt::warp_of_block()]));
+               Chunks::decode(batch.chunks[i], batch.static_tables, shared[simt::warp_of_block()]));
   });
 }
 
-// Chunks of one codec, a block for each: `decode(chunk)` is called by all of its warps.
-template <class Decode>
-CFCK_DEVICE void take_by_teams(const codec::DeviceBatch& batch, codec::TeamShared& team,
-                               Decode&& decode) {
+// Likewise, a block for each: all of its warps decode a chunk together.
+template <class Chunks>
+CFCK_DEVICE void decode_batch_by_teams(const codec::DeviceBatch& batch,
+                                       typename Chunks::TeamShared& shared) {
   while (true) {
     if (simt::warp_of_block() == 0 && simt::lane() == 0) {
-      team.item = simt::atomic_add(batch.next, 1);
+      shared.team.item = simt::atomic_add(batch.next, 1);
     }
     simt::sync_block();
-    const std::uint32_t item = team.item;
+    const std::uint32_t item = shared.team.item;
     if (item >= batch.n_chunks) {
       return;
     }
-    const bool fits = decode(batch.chunks[item]);
+    const bool fits = Chunks::decode_by_team(batch.chunks[item], batch.static_tables, shared);
     if (simt::warp_of_block() == 0) {
       set_status(batch.statuses, item, fits);
     }
     simt::sync_block();  // whoever still reads the shared memory
   }
-}
-
-template <class Format>
-CFCK_DEVICE void decode_lossless_teams(const codec::DeviceBatch& batch,
-                                       codec::LosslessTeamShared& shared) {
-  take_by_teams(batch, shared.team, [&](const codec::DeviceChunk& chunk) {
-    return codec::decode_lossless_by_team<Format>(chunk, batch.static_tables, shared);
-  });
-}
-
-template <class Value>
-CFCK_DEVICE void decode_direct_teams(const codec::DeviceBatch& batch,
-                                     codec::DirectTeamShared& shared) {
-  take_by_teams(batch, shared.team, [&](const codec::DeviceChunk& chunk) {
-    return codec::decode_direct_by_team<Value>(chunk, batch.static_tables, shared);
-  });
-}
-
-// Chunks of the direct codec.
-template <class Value>
-CFCK_DEVICE void decode_direct_batch(const codec::DeviceBatch& batch, codec::DirectShared* shared) {
-  take_in_turn(batch.next, batch.n_chunks, [&](std::uint32_t i) {
-    set_status(batch.statuses, i,
-               codec::decode_direct_chunk<Value>(batch.chunks[i], batch.static_tables,
-                                                 shared[simt::warp_of_block()]));
-  });
-}
-
-CFCK_DEVICE void hash_extents(const device::Extents& batch, unsigned /*n_blocks*/) {
-  take_in_turn(batch.next, batch.n_extents, [&](std::uint32_t i) {
-    const device::Extent& extent = batch.extents[i];
-    set_status(batch.statuses, i, simt::warp_hash64(extent.data, extent.n_bytes) == extent.hash);
-  });
-}
-
-// Calls `work(item, number)` for the pieces of this block, all threads together: the item that the
-// piece is of, and its number there.
-template <class Item, class Work>
-CFCK_DEVICE void take_pieces(const Item* items, std::uint32_t n_items, std::uint32_t n_pieces,
-                             unsigned n_blocks, Work&& work) {
-  for (std::uint32_t piece = simt::block(); piece < n_pieces; piece += n_blocks) {
-    std::uint32_t item = 0;
-    std::uint32_t end = n_items;
-    while (end - item > 1) {
-      const std::uint32_t middle = item + (end - item) / 2;
-      const bool is_before = items[middle].first_piece <= piece;
-      item = is_before ? middle : item;
-      end = is_before ? end : middle;
-    }
-    work(items[item], piece - items[item].first_piece);
-  }
-}
-
-// One word of a value that is repeated.
-CFCK_DEVICE std::uint32_t repeated_word(const device::Copy& copy, std::uint64_t at) {
-  std::uint32_t word = 0;
-  CFCK_UNROLL
-  for (unsigned b = 0; b < 4; ++b) {
-    word |= simt::load_byte(copy.from + (at + b) % copy.value_bytes) << 8 * b;
-  }
-  return word;
-}
-
-// Writes bytes [begin, end) of a copy.
-CFCK_DEVICE void copy_piece(const device::Copy& copy, std::uint64_t begin, std::uint64_t end) {
-  const unsigned n_threads = simt::warps_per_block() * simt::kWarpLanes;
-  const unsigned thread = simt::warp_of_block() * simt::kWarpLanes + simt::lane();
-  const bool is_fill = copy.value_bytes != 0;
-  const std::uint8_t* const from_end = copy.from + (is_fill ? copy.value_bytes : copy.n_bytes);
-  // Words of four bytes where `to` is aligned to them, which all tensors of such words are.
-  const bool has_words = reinterpret_cast<std::uintptr_t>(copy.to) % 4 == 0;
-  const std::uint64_t words_end = has_words ? begin + (end - begin) / 4 * 4 : begin;
-  CFCK_NO_UNROLL
-  for (std::uint64_t at = begin + 4 * thread; at < words_end; at += 4 * n_threads) {
-    const std::uint32_t word =
-        is_fill ? repeated_word(copy, at) : simt::load_word(copy.from + at, from_end);
-    *reinterpret_cast<std::uint32_t*>(copy.to + at) = word;
-  }
-  CFCK_NO_UNROLL
-  for (std::uint64_t at = words_end + thread; at < end; at += n_threads) {
-    copy.to[at] = static_cast<std::uint8_t>(
-        simt::load_byte(copy.from + (is_fill ? at % copy.value_bytes : at)));
-  }
-}
-
-CFCK_DEVICE void copy_bytes(const device::Copies& batch, unsigned n_blocks) {
-  take_pieces(batch.copies, batch.n_copies, batch.n_pieces, n_blocks,
-              [](const device::Copy& copy, std::uint32_t piece) {
-                const std::uint64_t begin = std::uint64_t{piece} * device::kCopyPieceBytes;
-                const std::uint64_t end = begin + device::kCopyPieceBytes;
-                copy_piece(copy, begin, end < copy.n_bytes ? end : copy.n_bytes);
-              });
-}
-
-// Returns the element of the tensor that is number `flat` of the view.
-CFCK_DEVICE std::uint64_t element_of(const device::Gather& gather, std::uint64_t flat) {
-  std::uint64_t element = gather.offset;
-  CFCK_NO_UNROLL
-  for (unsigned i = gather.n_dimensions; i-- > 0;) {
-    element += flat % gather.shape[i] * gather.strides[i];
-    flat /= gather.shape[i];
-  }
-  return element;
-}
-
-template <class Word>
-CFCK_DEVICE void copy_element(const device::Gather& gather, std::uint64_t i,
-                              std::uint64_t element) {
-  constexpr unsigned kBytes = sizeof(Word);
-  const unsigned n_words = gather.element_bytes / kBytes;
-  const auto* const from = reinterpret_cast<const Word*>(gather.from) + element * n_words;
-  auto* const to = reinterpret_cast<Word*>(gather.to) + i * n_words;
-  CFCK_NO_UNROLL
-  for (unsigned w = 0; w < n_words; ++w) {
-    to[w] = from[w];
-  }
-}
-
-// Writes elements [begin, end) of a gather.
-CFCK_DEVICE void gather_piece(const device::Gather& gather, std::uint64_t begin,
-                              std::uint64_t end) {
-  const unsigned n_threads = simt::warps_per_block() * simt::kWarpLanes;
-  const unsigned thread = simt::warp_of_block() * simt::kWarpLanes + simt::lane();
-  CFCK_NO_UNROLL
-  for (std::uint64_t i = begin + thread; i < end; i += n_threads) {
-    const std::uint64_t element = element_of(gather, gather.first + i) - gather.from_first;
-    switch (gather.element_bytes) {
-      case 1:
-        copy_element<std::uint8_t>(gather, i, element);
-        break;
-      case 2:
-        copy_element<std::uint16_t>(gather, i, element);
-        break;
-      case 4:
-        copy_element<std::uint32_t>(gather, i, element);
-        break;
-      default:
-        copy_element<std::uint64_t>(gather, i, element);
-    }
-  }
-}
-
-CFCK_DEVICE void gather_elements(const device::Gathers& batch, unsigned n_blocks) {
-  take_pieces(batch.gathers, batch.n_gathers, batch.n_pieces, n_blocks,
-              [](const device::Gather& gather, std::uint32_t piece) {
-                const std::uint64_t begin = std::uint64_t{piece} * device::kGatherPieceElems;
-                const std::uint64_t end = begin + device::kGatherPieceElems;
-                gather_piece(gather, begin, end < gather.n_elems ? end : gather.n_elems);
-              });
 }
 
 }  // namespace cfck::cuda

@@ -1,4 +1,5 @@
 // Kernels of the direct codec that give each chunk a warp (device/kernels.inc).
+#include "codec/direct/device/direct_team_device.cuh"
 #include "cuda/kernels/decode_batch.cuh"
 
 namespace cfck::cuda {
@@ -8,7 +9,7 @@ namespace cfck::cuda {
                                                kDirectBlocks)                          \
       cfck_direct_##dtype(const codec::DeviceBatch batch) {                            \
     __shared__ codec::DirectShared shared[kDirectWarpsPerBlock];                       \
-    decode_direct_batch<codec::Value##Dtype>(batch, shared);                           \
+    decode_batch<codec::DirectChunks##Dtype>(batch, shared);                           \
   }
 #include "device/kernels.inc"
 

@@ -1,4 +1,5 @@
 // Kernels of the direct codec that give each chunk a block (device/kernels.inc).
+#include "codec/direct/device/direct_team_device.cuh"
 #include "cuda/kernels/decode_batch.cuh"
 
 namespace cfck::cuda {
@@ -7,7 +8,7 @@ namespace cfck::cuda {
   extern "C" __global__ void __launch_bounds__(kWarpsOfTeam* simt::kWarpLanes, kDirectTeamBlocks) \
       cfck_direct_team_##dtype(const codec::DeviceBatch batch) {                                  \
     __shared__ codec::DirectTeamShared shared;                                                    \
-    decode_direct_teams<codec::Value##Dtype>(batch, shared);                                      \
+    decode_batch_by_teams<codec::DirectChunks##Dtype>(batch, shared);                             \
   }
 #include "device/kernels.inc"
 

@@ -1,4 +1,5 @@
 // Kernels of the lossless codec that give each chunk a warp (device/kernels.inc).
+#include "codec/lossless/lossless_team_device.cuh"
 #include "cuda/kernels/decode_batch.cuh"
 
 namespace cfck::cuda {
@@ -9,7 +10,7 @@ namespace cfck::cuda {
                                                kLosslessBlocks)                          \
       cfck_lossless_##dtype(const codec::DeviceBatch batch) {                            \
     __shared__ codec::LosslessShared shared[kLosslessWarpsPerBlock];                     \
-    decode_lossless_batch<codec::With32Symbols<codec::Format##Dtype>>(batch, shared);    \
+    decode_batch<codec::LosslessChunks##Dtype>(batch, shared);                           \
   }
 #include "device/kernels.inc"
 

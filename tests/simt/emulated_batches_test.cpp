@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/hashing/hashing.hpp"
-#include "cuda/kernels/decode_batch.cuh"
+#include "cuda/kernels/byte_batches.cuh"
 #include "tests/codec/test_values.hpp"
 #include "tests/simt/emulator.hpp"
 

@@ -26,11 +26,11 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "cuda/host/driver.hpp"
-#include "cuda/host/kernels.hpp"
-#include "cuda/kernels/decode_batch.cuh"
-#include "tests/simt/emulator.hpp"
+#include "device/batches.hpp"
+#include "tests/simt/fake_kernels.hpp"
 
 namespace cfck::cuda {
 namespace {
@@ -144,98 +144,17 @@ DriverContext context_of(int device) {
   return reinterpret_cast<DriverContext>(static_cast<std::uintptr_t>(device) + 1);
 }
 
-// Does what a kernel does with the bytes of its argument, started with so many blocks and warps.
-using Body = void (*)(unsigned n_blocks, unsigned n_warps, const std::byte* argument);
-
-template <class Shared, class Batch, class Run>
-void emulate(unsigned n_blocks, unsigned n_warps, unsigned most_warps, const std::byte* argument,
-             Run&& run) {
-  simt::Launch launch;
-  launch.n_blocks = n_blocks;
-  launch.warps_per_block = n_warps;
-  const Batch& batch = *reinterpret_cast<const Batch*>(argument);
-  simt::emulate(launch, sizeof(Shared) * most_warps,
-                [&](void* shared) { run(batch, static_cast<Shared*>(shared)); });
-}
-
-#define CFCK_BYTE_KERNEL(name, Name, Batch, each, blocks)                            \
-  void run_##name(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {  \
-    emulate<std::uint64_t, device::Batch>(                                           \
-        n_blocks, n_warps, 1, argument,                                              \
-        [&](const device::Batch& batch, std::uint64_t*) { name(batch, n_blocks); }); \
-  }
-#include "device/kernels.inc"
-
-template <class Format>
-void run_lossless(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {
-  emulate<codec::LosslessShared, codec::DeviceBatch>(
-      n_blocks, n_warps, kLosslessWarpsPerBlock, argument,
-      [](const codec::DeviceBatch& batch, codec::LosslessShared* shared) {
-        decode_lossless_batch<codec::With32Symbols<Format>>(batch, shared);
-      });
-}
-
-template <class Format>
-void run_lossless_teams(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {
-  emulate<codec::LosslessTeamShared, codec::DeviceBatch>(
-      n_blocks, n_warps, 1, argument,
-      [](const codec::DeviceBatch& batch, codec::LosslessTeamShared* shared) {
-        decode_lossless_teams<codec::With32Symbols<Format>>(batch, *shared);
-      });
-}
-
-template <class Value>
-void run_direct(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {
-  emulate<codec::DirectShared, codec::DeviceBatch>(
-      n_blocks, n_warps, kDirectWarpsPerBlock, argument,
-      [](const codec::DeviceBatch& batch, codec::DirectShared* shared) {
-        decode_direct_batch<Value>(batch, shared);
-      });
-}
-
-template <class Value>
-void run_direct_teams(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {
-  emulate<codec::DirectTeamShared, codec::DeviceBatch>(
-      n_blocks, n_warps, 1, argument,
-      [](const codec::DeviceBatch& batch, codec::DirectTeamShared* shared) {
-        decode_direct_teams<Value>(batch, *shared);
-      });
-}
-
-// A kernel as the driver gives it out: one of its forms.
-struct FakeFunction {
-  const KernelForm* form = nullptr;
-  Body run = nullptr;
-  std::size_t argument_bytes = 0;
-  bool has_chunks = false;
-};
-
-constexpr const KernelForms& forms_of(device::Kernel kernel) {
-  return kKernelForms[static_cast<unsigned>(kernel)];
-}
-
-constexpr FakeFunction kFunctions[] = {
-#define CFCK_BYTE_KERNEL(name, Name, Batch, each, blocks) \
-  {&forms_of(device::Kernel::k##Name).CFCK_FORM_##each, run_##name, sizeof(device::Batch)},
-#define CFCK_FORM_Warp each_warp
-#define CFCK_FORM_Block each_block
-#define CFCK_LOSSLESS_DECODER(dtype, Dtype)                                   \
-  CFCK_BOTH_FORMS(kDecodeLossless##Dtype, run_lossless<codec::Format##Dtype>, \
-                  run_lossless_teams<codec::Format##Dtype>)
-#define CFCK_DIRECT_DECODER(dtype, Dtype)                                \
-  CFCK_BOTH_FORMS(kDecodeDirect##Dtype, run_direct<codec::Value##Dtype>, \
-                  run_direct_teams<codec::Value##Dtype>)
-#define CFCK_BOTH_FORMS(kernel, run, run_team)                                          \
-  {&forms_of(device::Kernel::kernel).each_warp, run, sizeof(codec::DeviceBatch), true}, \
-      {&forms_of(device::Kernel::kernel).each_block, run_team, sizeof(codec::DeviceBatch), true},
-#include "device/kernels.inc"
-};
-
 void fail_all(const codec::DeviceBatch& batch) {
   std::fill_n(batch.statuses, batch.n_chunks, device::kFailed);
 }
 
 }  // namespace
+
+std::vector<FakeFunction>& fake_functions() {
+  static std::vector<FakeFunction> functions;
+  return functions;
+}
+
 }  // namespace cfck::cuda
 
 using namespace cfck::cuda;
@@ -295,9 +214,9 @@ FAKE(ModuleLoadData, DriverModule* module, const void* image) {
 }
 FAKE(ModuleGetFunction, DriverFunction* function, DriverModule, const char* name) {
   BEGIN(ModuleGetFunction)
-  for (const FakeFunction& one : kFunctions) {
-    if (std::strcmp(one.form->name, name) == 0) {
-      *function = reinterpret_cast<DriverFunction>(const_cast<FakeFunction*>(&one));
+  for (FakeFunction& one : fake_functions()) {
+    if (std::strcmp(one.name, name) == 0) {
+      *function = reinterpret_cast<DriverFunction>(&one);
       return 0;
     }
   }

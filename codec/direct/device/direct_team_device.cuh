@@ -313,4 +313,22 @@ CFCK_DEVICE bool decode_direct_by_team(const DeviceChunk& chunk, const DeviceTab
   return DirectTeamWarp<Value>(chunk, mask, shared).decode();
 }
 
+// What kernels decode (device/kernels.inc): DirectChunksF64 and so on.
+template <class Value>
+struct DirectChunks {
+  using Shared = DirectShared;
+  using TeamShared = DirectTeamShared;
+
+  CFCK_DEVICE static bool decode(const DeviceChunk& chunk, const DeviceTable* static_tables,
+                                 Shared& shared) {
+    return decode_direct_chunk<Value>(chunk, static_tables, shared);
+  }
+  CFCK_DEVICE static bool decode_by_team(const DeviceChunk& chunk, const DeviceTable* static_tables,
+                                         TeamShared& shared) {
+    return decode_direct_by_team<Value>(chunk, static_tables, shared);
+  }
+};
+#define CFCK_DIRECT_DECODER(dtype, Dtype) using DirectChunks##Dtype = DirectChunks<Value##Dtype>;
+#include "device/kernels.inc"
+
 }  // namespace cfck::codec

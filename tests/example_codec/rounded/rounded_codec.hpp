@@ -1,11 +1,12 @@
 // The example of a lossy codec: multiples of a step (spec.md).
 #pragma once
 
+#include "codec/device_plan.hpp"
 #include "codec/registration.hpp"
 
 namespace cfck::codec {
 
-enum class RoundedMode : std::uint8_t { kStored = 0, kIndices = 1 };
+enum class RoundedMode : std::uint8_t { kStored = 0, kFrame = 1, kPlain = 2 };
 
 // The working memory of the codec, which a Scratch keeps between chunks.
 struct RoundedScratch {
@@ -18,6 +19,11 @@ class RoundedDecoder final : public Decoder {
   Result<std::uint32_t> body_bytes(const ChunkInfo& info, ByteView payload) const override;
   Result<void> decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
                       MutableBytes out) const override;
+  // A device decodes what is in no frame (rounded_device.cuh).
+  DeviceTraits device_traits() const override { return {.has_kernels = true}; }
+  DevicePlan plan_for_device(
+      const ChunkInfo& info, ByteView payload, std::uint32_t payload_bytes,
+      const std::shared_ptr<const ParametersForDevice>& parameters) const override;
 };
 
 struct RoundedRequest final : CodecRequest {

@@ -1,0 +1,13 @@
+// What the kernel is told of the header of a chunk of mode 2 (spec.md).
+#pragma once
+
+#include "codec/device_chunk.hpp"
+
+namespace cfck::codec {
+
+struct RoundedDeviceHeader {
+  double step = 0;
+  DeviceSection planes;  // of the indices: low bytes, then high ones
+};
+
+}  // namespace cfck::codec
