@@ -19,6 +19,19 @@ bool valid_utf8(std::string_view text) noexcept;
 // \x1b, \u202e, \U000e0041 and the like.
 std::string escaped(std::string_view text);
 
+inline constexpr std::string_view kHexDigits = "0123456789abcdef";
+// Returns two digits for each byte, in order.
+template <class Byte>
+std::string hexadecimal(std::span<const Byte> bytes) {
+  std::string digits;
+  digits.reserve(2 * bytes.size());
+  for (const Byte byte : bytes) {
+    digits += kHexDigits[static_cast<unsigned char>(byte) >> 4];
+    digits += kHexDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return digits;
+}
+
 // Returns "a", "a or b", "a, b or c".
 std::string alternatives(std::span<const std::string_view> words);
 

@@ -9,10 +9,6 @@
 namespace cfck::codec {
 namespace {
 
-SpectralChunkInfo spectral_info(const ChunkInfo& info, const SpectralParameters* parameters) {
-  return {info.dtype, info.entropy, info.shape, info.first_elem, info.n_elems, parameters};
-}
-
 // Chunks of a record come one after another: their preamble is parsed once.
 Result<const SpectralParameters*> parameters_of(const ChunkInfo& info, Scratch& scratch) {
   if (info.preamble.empty()) {

@@ -15,10 +15,6 @@
 namespace cfck::codec {
 namespace {
 
-SpectralChunkInfo spectral_info(const ChunkInfo& info, const SpectralParameters* parameters) {
-  return {info.dtype, info.entropy, info.shape, info.first_elem, info.n_elems, parameters};
-}
-
 // Coefficients of the original of a chunk, and the errors of those that were decoded, in base
 // steps.
 struct Comparison {

@@ -24,7 +24,7 @@ namespace {
 
 // Linux transfers at most a bit less than 2 GiB at once.
 constexpr std::size_t kMaxTransferBytes = std::size_t{1} << 30;
-constexpr int kMaxAttempts = 100;
+constexpr int kMaxSizeAttempts = 100;
 
 Error system_error(const char* action, const std::string& path, int number) {
   const ErrorCode code = number == ENOENT   ? ErrorCode::kNotFound
@@ -172,7 +172,7 @@ Result<std::uint64_t> PosixFile::size() const {
 }
 
 Result<std::uint64_t> PosixFile::committed_size() const {
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kMaxSizeAttempts; ++attempt) {
     CFCK_TRY_ASSIGN(const std::uint64_t before, size());
     const std::optional<std::uint64_t> start = start_of_append(descriptor_);
     if (start && *start <= before) {

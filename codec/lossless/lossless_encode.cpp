@@ -54,9 +54,9 @@ bool is_constant(ByteView values, std::size_t value_bytes) {
 // Specification, section 2: whether a sample of the values that are not zero shows each of them
 // four times. Signs, flags and quantised weights look like that.
 bool repeats_values(const ChunkShape& shape, ByteView values) {
-  constexpr std::uint64_t kMaxSample = 256;
-  const std::uint64_t n = std::min(kMaxSample, shape.n_values);
-  std::array<std::uint64_t, kMaxSample / 4> distinct;
+  constexpr std::uint64_t kMaxDistinctSample = 256;
+  const std::uint64_t n = std::min(kMaxDistinctSample, shape.n_values);
+  std::array<std::uint64_t, kMaxDistinctSample / 4> distinct;
   std::size_t n_distinct = 0;
   std::size_t n_sampled = 0;
   for (std::uint64_t i = 0; i < n; ++i) {

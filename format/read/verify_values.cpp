@@ -12,7 +12,7 @@
 namespace cfck::format {
 namespace {
 
-constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 23;
+constexpr std::uint64_t kVerifiedPieceBytes = std::uint64_t{1} << 23;
 
 Error wrong_digest(const Record& record) {
   return wrong_checksum(
@@ -192,7 +192,7 @@ Result<void> check_alias(const OpenFile& file, const Record& record) {
   if (!by_chunks) {
     CFCK_TRY_ASSIGN(base, read_base(file, record, view));
   }
-  const std::uint64_t piece_elems = std::min(record.n_elems, kPieceBytes / bits * 8);
+  const std::uint64_t piece_elems = std::min(record.n_elems, kVerifiedPieceBytes / bits * 8);
   const auto memory = std::make_unique_for_overwrite<std::byte[]>(byte_of(piece_elems, bits));
   DigestBuilder builder(record.decoded_bytes);
   for (std::uint64_t first = 0; first < record.n_elems; first += piece_elems) {

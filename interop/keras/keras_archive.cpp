@@ -21,7 +21,6 @@ namespace {
 
 using interop::ZipMember;
 
-constexpr std::uint64_t kCacheBytes = std::uint64_t{64} << 20;
 // Of all members but the weights together.
 constexpr std::uint64_t kMaxOtherBytes = std::uint64_t{256} << 20;
 
@@ -126,7 +125,7 @@ class KerasArchive final : public TensorArchive {
   // What is referred to comes before what refers to it.
   std::unique_ptr<ByteSource> source_;
   ArchiveOptions options_;
-  interop::BlockCache cache_{kCacheBytes};
+  interop::BlockCache cache_;
   std::vector<ZipMember> members_;
   std::map<std::string, std::vector<std::byte>, std::less<>> others_;  // by attachment
   std::uint64_t other_bytes_ = 0;

@@ -28,7 +28,6 @@ using interop::ZipMember;
 
 constexpr std::string_view kSuffix = ".npy";
 // For decompressed parts of members.
-constexpr std::uint64_t kCacheBytes = std::uint64_t{64} << 20;
 // The name of the array of a .npy file, which has none.
 constexpr std::string_view kOnlyName = "array";
 
@@ -148,7 +147,7 @@ class NumpyArchive final : public interop::StoredArchive {
   bool only_tensors_;
   std::vector<std::string> names_;  // of the arrays in members_
   std::vector<std::string> notes_;
-  interop::BlockCache cache_{kCacheBytes};
+  interop::BlockCache cache_;
   std::vector<std::unique_ptr<InflatedMember>> inflated_;
 };
 

@@ -13,7 +13,7 @@
 namespace cfck::interop {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
 constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{64} << 10;
 constexpr std::size_t kMaxDimensions = 64;
 
@@ -21,7 +21,7 @@ struct NpyType {
   std::string_view name;  // without its byte order
   DType dtype;
 };
-constexpr std::array kTypes = {
+constexpr std::array kNpyTypes = {
     NpyType{"b1", DType::kBool}, NpyType{"i1", DType::kI8},  NpyType{"u1", DType::kU8},
     NpyType{"i2", DType::kI16},  NpyType{"u2", DType::kU16}, NpyType{"i4", DType::kI32},
     NpyType{"u4", DType::kU32},  NpyType{"i8", DType::kI64}, NpyType{"u8", DType::kU64},
@@ -98,7 +98,7 @@ class HeaderParser {
       array.is_stand_in = true;
       return {};
     }
-    for (const NpyType& known : kTypes) {
+    for (const NpyType& known : kNpyTypes) {
       if (known.name != name) continue;
       const char order = type->front();
       if (order != '<' && order != '>' && order != '|' && order != '=') break;
@@ -155,9 +155,9 @@ class HeaderParser {
 }  // namespace
 
 Result<bool> begins_as_npy(const ByteSource& source) {
-  std::string begin(std::min<std::uint64_t>(source.size(), kMagic.size()), '\0');
+  std::string begin(std::min<std::uint64_t>(source.size(), kNpyMagic.size()), '\0');
   CFCK_TRY(source.read_at(0, std::as_writable_bytes(std::span(begin))));
-  return begin == kMagic;
+  return begin == kNpyMagic;
 }
 
 Result<NpyArray> read_npy(const ByteSource& source) {
@@ -168,9 +168,9 @@ Result<NpyArray> read_npy(const ByteSource& source) {
   }
   std::vector<std::byte> start(std::min<std::uint64_t>(source.size(), kStartBytes + 2));
   CFCK_TRY(source.read_at(0, start));
-  const std::string_view magic(reinterpret_cast<const char*>(start.data()), kMagic.size());
-  if (magic != kMagic) return corrupt("this is no numpy array: its first bytes are others");
-  const auto version = static_cast<unsigned>(start[kMagic.size()]);
+  const std::string_view magic(reinterpret_cast<const char*>(start.data()), kNpyMagic.size());
+  if (magic != kNpyMagic) return corrupt("this is no numpy array: its first bytes are others");
+  const auto version = static_cast<unsigned>(start[kNpyMagic.size()]);
   if (version < 1 || version > 3) {
     return unsupported("the numpy array has version " + std::to_string(version) +
                        " of its format, and cfck reads 1 to 3");
@@ -201,9 +201,9 @@ Result<NpyArray> read_npy(const ByteSource& source) {
         .at_byte(array.data_bytes);
   }
   if (present > needed) {
-    std::string next(std::min<std::uint64_t>(present - needed, kMagic.size()), '\0');
+    std::string next(std::min<std::uint64_t>(present - needed, kNpyMagic.size()), '\0');
     CFCK_TRY(source.read_at(array.data_bytes + needed, std::as_writable_bytes(std::span(next))));
-    if (next == kMagic) {
+    if (next == kNpyMagic) {
       return unsupported(
                  "another array follows the first one, and only files of one array are read; load "
                  "them in Python, one np.load each, and store them with np.savez")

@@ -12,7 +12,7 @@ namespace {
 
 // The number that the first pickle has, as a pickle of protocol 2 or newer writes it, and of
 // protocol 0 or 1.
-constexpr std::string_view kMagic = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+constexpr std::string_view kMagicInBytes = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
 constexpr std::string_view kMagicInDecimal = "L119547037146038801333356L\n.";
 constexpr std::string_view kMagicDigits = "0x1950a86a20f9469cfc6c";
 constexpr std::int64_t kProtocolVersion = 1001;
@@ -132,7 +132,8 @@ bool begins_legacy_file(std::string_view head) {
   constexpr std::size_t kMaxBefore = 11;  // the protocol, and the length of a frame
   if (head.starts_with(kMagicInDecimal)) return true;
   return head.starts_with('\x80') &&
-         head.substr(0, kMaxBefore + kMagic.size()).find(kMagic) != std::string_view::npos;
+         head.substr(0, kMaxBefore + kMagicInBytes.size()).find(kMagicInBytes) !=
+             std::string_view::npos;
 }
 
 Result<PytorchFile> read_legacy_file(const ByteSource& source, bool only_tensors) {

@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::string_view kPickleName = "data.pkl";
 // For decompressed parts of members.
-constexpr std::uint64_t kCacheBytes = std::uint64_t{64} << 20;
 
 // The members of the file below its one folder.
 class Members {
@@ -91,7 +90,7 @@ Error in_pickle(Error error, const ZipMember& member) {
 // The places of storages. Another program may have compressed them; torch.save never does.
 struct Storages {
   StoragePlaces places;
-  std::unique_ptr<BlockCache> cache = std::make_unique<BlockCache>(kCacheBytes);
+  std::unique_ptr<BlockCache> cache = std::make_unique<BlockCache>();
   std::vector<std::unique_ptr<InflatedMember>> inflated;
 };
 

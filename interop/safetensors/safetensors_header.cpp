@@ -344,7 +344,6 @@ Result<void> check_layout(std::vector<SafetensorsEntry>& entries,
 }
 
 void append_quoted(std::string& out, std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
   static constexpr std::string_view kEscaped = "\b\f\n\r\t\"\\";
   static constexpr std::string_view kLetters = "bfnrt\"\\";
   out += '"';
@@ -354,8 +353,8 @@ void append_quoted(std::string& out, std::string_view text) {
       out += kLetters[at];
     } else if (static_cast<unsigned char>(c) < 0x20) {
       out += "\\u00";
-      out += kHex[static_cast<unsigned char>(c) >> 4];
-      out += kHex[c & 15];
+      out += kHexDigits[static_cast<unsigned char>(c) >> 4];
+      out += kHexDigits[c & 15];
     } else {
       out += c;
     }

@@ -19,7 +19,7 @@ class BlockCache {
   using Key = std::pair<const void*, std::size_t>;  // a member, and the number of the part
   using Block = std::shared_ptr<const std::vector<std::byte>>;
 
-  explicit BlockCache(std::uint64_t max_bytes) : max_bytes_(max_bytes) {}
+  explicit BlockCache(std::uint64_t max_bytes = std::uint64_t{64} << 20) : max_bytes_(max_bytes) {}
 
   // Returns nullptr for a part that is not there.
   Block find(const Key& key) {

@@ -9,6 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "interop/zip/zip_fields.hpp"
 
 namespace cfck::interop {
 namespace {
@@ -26,9 +27,6 @@ constexpr std::uint64_t kLocatorBytes = 20;
 constexpr std::uint64_t kMaxCommentBytes = 0xffff;
 constexpr std::uint64_t kMaxMembers = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMaxDirectoryBytes = std::uint64_t{1} << 28;
-// Values that stand for "see the zip64 field".
-constexpr std::uint64_t kIn64 = 0xffffffff;
-constexpr std::uint64_t kManyMembers = 0xffff;
 constexpr std::uint16_t kEncrypted = 1;
 constexpr std::uint16_t kStored = 0;
 constexpr std::uint16_t kDeflated = 8;

@@ -7,13 +7,12 @@
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "interop/zip/zip_fields.hpp"
 
 namespace cfck::interop {
 namespace {
 
-constexpr std::uint64_t kAlignment = 64;
-constexpr std::uint32_t kIn64 = 0xffffffff;
-constexpr std::uint16_t kManyMembers = 0xffff;
+constexpr std::uint64_t kContentAlignment = 64;
 constexpr std::uint16_t kVersion = 45;                 // the first with zip64
 constexpr std::uint16_t kFlags = 1 << 3 | 1 << 11;     // the checksum follows; names are UTF-8
 constexpr std::uint16_t kFirstDay = 1 << 5 | 1;        // 1980-01-01
@@ -80,7 +79,8 @@ Result<void> ZipSink::begin_member() {
   header.add(short_size(item.name.size()));
   const std::uint64_t field_bytes = in_64 ? 20 : 0;
   const std::uint64_t unpadded = at_ + header.size() + 2 + item.name.size() + field_bytes + 4;
-  const std::uint64_t padding = (kAlignment - unpadded % kAlignment) % kAlignment;
+  const std::uint64_t padding =
+      (kContentAlignment - unpadded % kContentAlignment) % kContentAlignment;
   header.add(short_size(field_bytes + 4 + padding)).add(item.name);
   if (in_64) {
     header.add(std::uint16_t{1}).add(std::uint16_t{16}).add(item.n_bytes).add(item.n_bytes);

@@ -288,7 +288,7 @@ Result<void> append_container(std::string& json, const CheckpointContainer& cont
   return {};
 }
 
-Result<std::string> format(const Checkpoint& checkpoint) {
+Result<std::string> format_parts(const Checkpoint& checkpoint) {
   std::string json = "{\"format\":\"cfck.checkpoint\",\"version\":1,\"containers\":[\n";
   Checker checker;
   for (std::size_t i = 0; i < checkpoint.containers.size(); ++i) {
@@ -352,7 +352,7 @@ Result<Checkpoint> parse_checkpoint(std::string_view json) {
 }
 
 Result<std::string> format_checkpoint(const Checkpoint& checkpoint) {
-  return run_guarded([&] { return format(checkpoint); });
+  return run_guarded([&] { return format_parts(checkpoint); });
 }
 
 }  // namespace cfck

@@ -14,7 +14,6 @@ using Json = nlohmann::json;
 // A key of 16 nested tuples has two levels for each, and no value nests deeper.
 constexpr std::size_t kMaxDepth = 64;
 // Numbers that any reader keeps, even one that has only doubles.
-constexpr std::int64_t kMaxInteger = (std::int64_t{1} << 53) - 1;
 
 // Builds the tree token by token. Every handler returns false to stop, with the reason in problem_.
 class NodeBuilder final : public nlohmann::json_sax<Json> {

@@ -11,6 +11,9 @@
 
 namespace cfck::model {
 
+// Of JSON, whose numbers are those of binary64.
+inline constexpr std::int64_t kMaxInteger = (std::int64_t{1} << 53) - 1;
+
 struct JsonNode {
   enum class Kind : std::uint8_t { kNull, kBool, kInteger, kNumber, kText, kArray, kObject };
   Kind kind = Kind::kNull;

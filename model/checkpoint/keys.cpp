@@ -10,8 +10,6 @@
 namespace cfck::model {
 namespace {
 
-constexpr std::string_view kHexDigits = "0123456789abcdef";
-
 std::string hex_digits(std::uint64_t value) {
   char digits[16];
   const auto end = std::to_chars(digits, digits + sizeof digits, value, 16).ptr;

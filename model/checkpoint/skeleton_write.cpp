@@ -13,9 +13,6 @@
 namespace cfck::model {
 namespace {
 
-constexpr std::string_view kHexDigits = "0123456789abcdef";
-constexpr std::int64_t kMaxInteger = (std::int64_t{1} << 53) - 1;
-
 Result<void> append_text(std::string& json, const std::string& text) {
   if (!valid_utf8(text)) return invalid_argument("has a string that is not valid UTF-8");
   json += nlohmann::json(text).dump();
@@ -109,12 +106,8 @@ struct Appender {
     if (!is_numpy_scalar(value)) {
       return invalid_argument("has a numpy scalar whose bytes are not those of its dtype");
     }
-    std::string digits;
-    for (const char c : value.bytes) {
-      digits += kHexDigits[static_cast<unsigned char>(c) >> 4];
-      digits += kHexDigits[static_cast<unsigned char>(c) & 15];
-    }
-    json += "{\"numpy.scalar\":[\"" + value.dtype + "\",\"" + digits + "\"]}";
+    json += "{\"numpy.scalar\":[\"" + value.dtype + "\",\"" +
+            hexadecimal(std::span<const char>(value.bytes)) + "\"]}";
     return {};
   }
   Result<void> operator()(const TorchSize& value) const {

@@ -57,9 +57,9 @@ std::size_t line_of(const ArchiveFormat& format) {
                                   formats.begin());
 }
 
-using Formats = std::span<const ArchiveFormat* const>;
+using FormatList = std::span<const ArchiveFormat* const>;
 
-const ArchiveFormat* format_by_suffix(std::string_view name, Formats formats) {
+const ArchiveFormat* format_by_suffix(std::string_view name, FormatList formats) {
   const auto found = std::find_if(formats.begin(), formats.end(), [&](const ArchiveFormat* format) {
     const std::string_view suffix = suffix_of(name, *format);
     return !suffix.empty() && name.size() > suffix.size();
@@ -67,7 +67,7 @@ const ArchiveFormat* format_by_suffix(std::string_view name, Formats formats) {
   return found == formats.end() ? nullptr : *found;
 }
 
-std::optional<Candidate> candidate_of(const std::string& name, Formats formats) {
+std::optional<Candidate> candidate_of(const std::string& name, FormatList formats) {
   if (name.starts_with('.')) return std::nullopt;
   const auto index = parse_index_name(name);
   const ArchiveFormat* const format = index ? index->format : format_by_suffix(name, formats);
@@ -106,7 +106,7 @@ Error no_model(const std::string& folder, const std::vector<std::string>& names)
 // Returns the candidates of the lowest rank, one of each model. Only indexes may have a rank above
 // `max_rank`.
 std::vector<Candidate> candidates_of(const std::string& folder,
-                                     const std::vector<std::string>& names, Formats formats,
+                                     const std::vector<std::string>& names, FormatList formats,
                                      int max_rank) {
   std::vector<Candidate> best;
   for (const std::string& name : names) {

@@ -99,7 +99,7 @@ class FolderWalk {
 // Says what can be done about a folder without files of the formats that folders have, but with
 // some of others, such as pytorch_model.bin; empty where it has none.
 std::string single_files(const std::string& folder, std::vector<std::string> files) {
-  constexpr std::size_t kMaxNamed = 3;
+  constexpr std::size_t kMaxListed = 3;
   const auto formats = file_formats();
   std::erase_if(files, [&](const std::string& file) {
     return std::none_of(formats.begin(), formats.end(),
@@ -108,10 +108,10 @@ std::string single_files(const std::string& folder, std::vector<std::string> fil
   if (files.empty()) return {};
   std::sort(files.begin(), files.end());
   std::string text = ". Files of other formats are read and converted one by one: ";
-  for (std::size_t i = 0; i < std::min(files.size(), kMaxNamed); ++i) {
+  for (std::size_t i = 0; i < std::min(files.size(), kMaxListed); ++i) {
     text.append(i == 0 ? "'" : ", '").append(escaped(folder + "/" + files[i])).append("'");
   }
-  return files.size() > kMaxNamed ? text + ", ..." : text;
+  return files.size() > kMaxListed ? text + ", ..." : text;
 }
 
 // Returns the format whose files in the folder are the model: of the formats of which any file

@@ -14,8 +14,8 @@
 namespace cfck::model {
 namespace {
 
-using Json = nlohmann::ordered_json;
-using Tree = JsonTree<Json>;
+using OrderedJson = nlohmann::ordered_json;
+using Tree = JsonTree<OrderedJson>;
 
 constexpr std::size_t kShardDigits = 5;
 
@@ -40,7 +40,7 @@ Result<Tree> parse_index_json(std::string_view text, std::size_t max_values) {
   if (!tree) {
     return Error{tree.error().code, "the shard index " + tree.error().message, {}, {}};
   }
-  Json& json = tree->root();
+  OrderedJson& json = tree->root();
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
     return corrupt_index("needs an object \"weight_map\"");
   }
@@ -152,7 +152,7 @@ std::string renamed_file(const std::string& path, const ArchiveFormat& from,
 std::string make_shard_index(const std::map<std::string, std::string>& weight_map,
                              std::uint64_t total_bytes) {
   // A tree that is built by assignment is left invalid where memory ends.
-  const auto quoted = [](const std::string& text) { return Json(text).dump(); };
+  const auto quoted = [](const std::string& text) { return OrderedJson(text).dump(); };
   std::string text = "{\n  \"metadata\": {\n    \"total_size\": " + std::to_string(total_bytes) +
                      "\n  },\n  \"weight_map\": {";
   bool is_first = true;
@@ -230,7 +230,7 @@ Result<WeightMap> read_weight_map(const std::string& path, std::optional<std::ui
 Result<std::string> rename_shards(std::string_view json, const ArchiveFormat& from,
                                   const ArchiveFormat& to, const WeightMap& left_out) {
   CFCK_TRY_ASSIGN(Tree tree, parse_index_json(json, kMaxIndexValues));
-  Json& weight_map = tree.root()["weight_map"];
+  OrderedJson& weight_map = tree.root()["weight_map"];
   for (const auto& [tensor, file] : left_out) {
     const auto found = weight_map.find(tensor);
     if (found != weight_map.end() && *found == file) weight_map.erase(found);

@@ -227,9 +227,8 @@ std::string python_string(std::string_view path) {
   while (!path.empty()) {
     const std::size_t n_bytes = character_bytes(path);
     if (n_bytes == 0) {
-      constexpr std::string_view kDigits = "0123456789abcdef";
       const auto byte = static_cast<unsigned char>(path[0]);
-      quoted.append("\\udc").append({kDigits[byte >> 4], kDigits[byte & 15]});
+      quoted.append("\\udc").append({kHexDigits[byte >> 4], kHexDigits[byte & 15]});
     } else {
       quoted += path[0] == '"' ? "\\\"" : escaped(path.substr(0, n_bytes));
     }

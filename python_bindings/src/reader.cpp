@@ -68,9 +68,9 @@ std::unique_ptr<File> open_memory(nb::object owner, std::uintptr_t address, std:
                                 archive_options(threads, verify, max_decoded_bytes, limits));
 }
 
-std::unique_ptr<File> open_device(nb::object owner, int device, std::uintptr_t address,
-                                  std::uint64_t n_bytes, unsigned threads, bool verify,
-                                  std::uint64_t max_decoded_bytes, const LimitChoices& limits) {
+std::unique_ptr<File> open_on_device(nb::object owner, int device, std::uintptr_t address,
+                                     std::uint64_t n_bytes, unsigned threads, bool verify,
+                                     std::uint64_t max_decoded_bytes, const LimitChoices& limits) {
   const ArchiveOptions options = archive_options(threads, verify, max_decoded_bytes, limits);
   auto source = take(without_gil([&] {
     return cuda::DeviceSource::open(device, reinterpret_cast<const void*>(address), n_bytes);
@@ -81,13 +81,7 @@ std::unique_ptr<File> open_device(nb::object owner, int device, std::uintptr_t a
 // Returns an empty string for a record without digest: a tensor of a safetensors file.
 std::string digest_hex(const Record& record) {
   if (record.digest == Digest{}) return {};
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : record.digest) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  return detail::hexadecimal(std::span<const std::uint8_t>(record.digest));
 }
 
 // Makes a property of the error; None for a record that is not lossy.
@@ -185,7 +179,7 @@ void bind_reader(nb::module_& module) {
       .def_static("open_memory", &open_memory, "owner"_a, "address"_a, "n_bytes"_a, nb::kw_only(),
                   "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a)
       .def_static(
-          "open_device", &open_device, "owner"_a, "device"_a, "address"_a, "n_bytes"_a,
+          "open_device", &open_on_device, "owner"_a, "device"_a, "address"_a, "n_bytes"_a,
           nb::kw_only(), "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a,
           "Opens bytes in the memory of a CUDA device, complete by now, which `owner` keeps "
           "alive.")

@@ -24,6 +24,11 @@ struct SpectralChunkInfo {
   const SpectralParameters* parameters = nullptr;
 };
 
+inline SpectralChunkInfo spectral_info(const ChunkInfo& info,
+                                       const SpectralParameters* parameters) {
+  return {info.dtype, info.entropy, info.shape, info.first_elem, info.n_elems, parameters};
+}
+
 // Choices of an encoder for a chunk beside the parameters.
 struct SpectralChoice {
   bool is_inline = false;  // the parameters are stored in the chunk

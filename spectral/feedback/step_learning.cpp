@@ -11,7 +11,7 @@ namespace {
 
 inline constexpr std::int32_t kFractions = 1024;  // fractions of a log2 step
 inline constexpr std::int32_t kMaxQuarters = 16;
-inline constexpr double kDamping = 1.0 / 1024;
+inline constexpr double kStepDamping = 1.0 / 1024;
 
 // Returns floor(kFractions * log2(x)): bits of the fraction come from squaring, as in
 // codec/entropy/rans.md, section 6.
@@ -63,7 +63,7 @@ SeparableSteps steps_of_weights(std::span<const double> weights, std::size_t n_b
   std::vector<std::int64_t> bands(n_bands), columns(n_columns);
   std::int64_t total = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    const double ratio = (1 + kDamping) / (weights[i] / mean + kDamping);
+    const double ratio = (1 + kStepDamping) / (weights[i] / mean + kStepDamping);
     const std::int64_t half = log2_fractions(ratio);
     bands[i % n_bands] += half;
     columns[i / n_bands] += half;

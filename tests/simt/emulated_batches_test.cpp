@@ -5,6 +5,7 @@
 
 #include "base/hashing/hashing.hpp"
 #include "cuda/kernels/byte_batches.cuh"
+#include "cuda/kernels/launch_shapes.hpp"
 #include "tests/codec/test_values.hpp"
 #include "tests/simt/emulator.hpp"
 

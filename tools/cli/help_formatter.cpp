@@ -14,8 +14,8 @@ namespace cfck::tools {
 namespace {
 
 constexpr std::size_t kNameColumns = 30;
-constexpr std::size_t kFewestColumns = 50;
-constexpr std::size_t kMaxColumns = 100;  // longer lines are hard to read
+constexpr std::size_t kMinPageColumns = 50;
+constexpr std::size_t kMaxPageColumns = 100;  // longer lines are hard to read
 
 // Appends the words to `text`, whose last line has `column` columns, in lines that begin at
 // `indent`.
@@ -42,8 +42,8 @@ void append_words(std::string& text, std::string_view words, std::size_t column,
 }  // namespace
 
 HelpFormatter::HelpFormatter()
-    : n_columns_(std::clamp(terminal_columns(STDOUT_FILENO).value_or(kMaxColumns), kFewestColumns,
-                            kMaxColumns)) {
+    : n_columns_(std::clamp(terminal_columns(STDOUT_FILENO).value_or(kMaxPageColumns),
+                            kMinPageColumns, kMaxPageColumns)) {
   column_width(kNameColumns);
 }
 

@@ -25,7 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kBarColumns = 40;
-constexpr std::uint64_t kPasses = 3;  // over the values of a tensor, as a rule
+constexpr std::uint64_t kPassesOfStats = 3;  // over the values of a tensor, as a rule
 
 // Whether a lossy tensor is within its maximum error, and whether the index is right.
 struct BoundReport {
@@ -320,7 +320,7 @@ Result<int> stats(const StatsOptions& options, Console& console) {
   std::optional<ProgressBar> bar;
   bar.emplace(console.shows_progress(), total_bytes);
   bar->start("reading");
-  ReadingBar reading_bar(*bar, reference ? kPasses + 1 : kPasses);
+  ReadingBar reading_bar(*bar, reference ? kPassesOfStats + 1 : kPassesOfStats);
   set.listen([&](std::uint64_t n_bytes) { reading_bar.add_read(n_bytes); });
   CFCK_TRY_ASSIGN(const StatsReport all,
                   measure(set, reference ? &*reference : nullptr, *selected, options, reading_bar));

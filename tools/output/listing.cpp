@@ -238,14 +238,7 @@ void add_totals_json(nlohmann::ordered_json& json, const RowTotals& totals) {
 }
 
 std::string hexadecimal(const Digest& digest) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * digest.size());
-  for (const std::uint8_t byte : digest) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  return detail::hexadecimal(std::span<const std::uint8_t>(digest));
 }
 
 }  // namespace cfck::tools

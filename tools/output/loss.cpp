@@ -11,7 +11,7 @@
 namespace cfck::tools {
 namespace {
 
-constexpr std::size_t kMaxColumns = 8;
+constexpr std::size_t kMaxNumberColumns = 8;
 
 std::string_view kind_name(std::size_t index) {
   return bound_kind_name(static_cast<BoundKind>(index));
@@ -54,7 +54,7 @@ std::string short_number(double number) {
   const auto end =
       std::to_chars(digits, std::end(digits), number, std::chars_format::scientific).ptr;
   std::string text(digits, end);
-  return text.size() <= kMaxColumns ? text : fmt::format("{:.2e}", number);
+  return text.size() <= kMaxNumberColumns ? text : fmt::format("{:.2e}", number);
 }
 
 std::string bound_text(const ErrorBound& bound) {

@@ -11,7 +11,7 @@ namespace cfck::tools {
 namespace {
 
 constexpr std::size_t kUsualColumns = 80;
-constexpr std::size_t kMaxColumns = 10000;  // a wider terminal is a mistake
+constexpr std::size_t kWidestTerminal = 10000;  // a wider terminal is a mistake
 constexpr std::string_view kEllipsis = "...";
 
 bool continues_character(char c) { return (c & 0xC0) == 0x80; }
@@ -36,7 +36,7 @@ std::optional<std::size_t> terminal_columns(int descriptor) {
     std::size_t n_columns = 0;
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), n_columns);
     const bool is_number = error == std::errc() && stop == text.data() + text.size();
-    if (is_number && n_columns > 0) return std::min(n_columns, kMaxColumns);
+    if (is_number && n_columns > 0) return std::min(n_columns, kWidestTerminal);
   }
   winsize size{};
   const bool known = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;

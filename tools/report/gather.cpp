@@ -17,7 +17,7 @@
 namespace cfck::tools::report {
 namespace {
 
-constexpr std::uint64_t kPasses = 3;  // over the values of a tensor, as a rule
+constexpr std::uint64_t kPassesOfReport = 3;  // over the values of a tensor, as a rule
 
 class Gatherer {
  public:
@@ -238,7 +238,7 @@ Result<ReportData> gather(TensorSet& set, const TensorSet* reference, const Repo
   for (const StoredTensor& tensor : set.tensors()) total_bytes += tensor.n_bytes;
   ProgressBar bar(shows_progress && !options.index_only, total_bytes);
   bar.start("reading");
-  ReadingBar reading_bar(bar, kPasses);
+  ReadingBar reading_bar(bar, kPassesOfReport);
   set.listen([&](std::uint64_t n_bytes) { reading_bar.add_read(n_bytes); });
   auto data = Gatherer(set, reference, options, reading_bar).run();
   set.listen({});

@@ -37,7 +37,7 @@ std::string error_text(const RecordReport& record) {
   return record.tensor->record != nullptr || record.errors ? "lossless" : "";
 }
 
-void write_problems(const ReportData& data, Page& page) {
+void list_problems(const ReportData& data, Page& page) {
   std::size_t n_written = 0;
   const auto put = [&](const std::string& name, const std::string& message) {
     if (n_written++ < kMaxProblems) {
@@ -79,7 +79,7 @@ void write_totals(const ReportData& data, Page& page) {
   page.add("\n");
 }
 
-void write_layers(const ReportData& data, Page& page) {
+void list_layers(const ReportData& data, Page& page) {
   page.add(
       "## Layers\n\n| layer | tensors | weights | bytes | | bits per weight | error |\n"
       "|---|---:|---:|---:|---|---:|---:|\n");
@@ -99,7 +99,7 @@ void write_layers(const ReportData& data, Page& page) {
   }
 }
 
-void write_highlights(const ReportData& data, Page& page) {
+void list_highlights(const ReportData& data, Page& page) {
   const Highlights found = find_highlights(data);
   if (!found.worst.empty()) {
     page.add(
@@ -147,10 +147,10 @@ void write_tensors(const ReportData& data, Page& page) {
 
 void write_markdown(const ReportData& data, Page& page) {
   page.put("# {}\n\n", markdown_text(data.title));
-  write_problems(data, page);
+  list_problems(data, page);
   write_totals(data, page);
-  if (!data.layers.empty()) write_layers(data, page);
-  write_highlights(data, page);
+  if (!data.layers.empty()) list_layers(data, page);
+  list_highlights(data, page);
   write_tensors(data, page);
   page.put("Made by cfck {}.\n", library_version());
 }

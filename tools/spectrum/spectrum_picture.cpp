@@ -26,7 +26,7 @@ constexpr double kChartHeight = 100;
 constexpr double kMargin = 12;
 // Energy density by band is drawn from -20 to 20 dB around the mean.
 constexpr double kDecibels = 20;
-constexpr std::size_t kMaxPoints = 200;
+constexpr std::size_t kMaxPointsOfCurve = 200;
 
 constexpr std::string_view kStyle =
     "<style>svg{font:12px system-ui,sans-serif;fill:#18313b;background:#fff}"
@@ -74,7 +74,7 @@ std::string singular_chart(const TensorSpectrum& spectrum, const Box& box) {
   for (const double value : values) energy += value * value;
   std::string path = fmt::format("M{} {}", place(box.x), place(box.y + box.height));
   double sum = 0;
-  const std::size_t step = std::max<std::size_t>(1, values.size() / kMaxPoints);
+  const std::size_t step = std::max<std::size_t>(1, values.size() / kMaxPointsOfCurve);
   for (std::size_t i = 0; i < values.size() && energy > 0; ++i) {
     sum += values[i] * values[i];
     if (i % step != 0 && i + 1 != values.size()) continue;

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kNameColumns = 44;
+constexpr std::size_t kMaxNameColumns = 44;
 
 std::string gain_text(double decibels) {
   return std::isfinite(decibels) ? fmt::format("{:.2f} dB", decibels) : "unbounded";
@@ -39,10 +39,10 @@ std::string cost_text(const CodecTrial& trial, const CodecCost& cost, DType dtyp
   return fmt::format("    {:<32} {:>7.3f} bits per weight{}\n", name, *cost.bits_per_weight, loss);
 }
 
-std::string short_name(const std::string& name) {
+std::string shortened_name(const std::string& name) {
   const std::string shown = name.empty() ? "\"\"" : escaped(name);
-  if (shown.size() <= kNameColumns) return shown;
-  return "..." + shown.substr(shown.size() - (kNameColumns - 3));
+  if (shown.size() <= kMaxNameColumns) return shown;
+  return "..." + shown.substr(shown.size() - (kMaxNameColumns - 3));
 }
 
 std::string bits_cell(const std::vector<CodecCost>& costs, std::size_t i) {
@@ -134,8 +134,8 @@ std::string spectrum_text(const TensorSpectrum& spectrum, const Console& console
 
 std::string spectrum_table(const std::vector<TensorSpectrum>& spectra) {
   std::string text = fmt::format("{:<{}}  {:>18}  {:>6}  {:>15}  {:>9}  {:>8}  {:>11}  {:>13}\n",
-                                 "name", kNameColumns, "shape", "gain", "effective rank", "row RMS",
-                                 "lossless", "direct 1e-2", "spectral -20dB");
+                                 "name", kMaxNameColumns, "shape", "gain", "effective rank",
+                                 "row RMS", "lossless", "direct 1e-2", "spectral -20dB");
   for (const TensorSpectrum& spectrum : spectra) {
     if (spectrum.failure) continue;
     const StoredTensor& tensor = *spectrum.tensor;
@@ -147,11 +147,12 @@ std::string spectrum_table(const std::vector<TensorSpectrum>& spectra) {
                                    ? fmt::format("x{:.3g}", spectrum.rows.max / spectrum.rows.min)
                                    : "";
     const double gain = spectrum.energy.coding_gain_db;
-    text += fmt::format(
-        "{:<{}}  {:>18}  {:>6}  {:>15}  {:>9}  {:>8}  {:>11}  {:>13}\n", short_name(tensor.name),
-        kNameColumns, fmt::format("{}", fmt::join(tensor.shape, "x")),
-        std::isfinite(gain) ? fmt::format("{:.2f}", gain) : "-", rank, spread,
-        bits_cell(spectrum.costs, 1), bits_cell(spectrum.costs, 3), bits_cell(spectrum.costs, 5));
+    text += fmt::format("{:<{}}  {:>18}  {:>6}  {:>15}  {:>9}  {:>8}  {:>11}  {:>13}\n",
+                        shortened_name(tensor.name), kMaxNameColumns,
+                        fmt::format("{}", fmt::join(tensor.shape, "x")),
+                        std::isfinite(gain) ? fmt::format("{:.2f}", gain) : "-", rank, spread,
+                        bits_cell(spectrum.costs, 1), bits_cell(spectrum.costs, 3),
+                        bits_cell(spectrum.costs, 5));
   }
   text +=
       "\ngain: coding gain of the block transform in dB; row RMS: the largest over the smallest;\n"

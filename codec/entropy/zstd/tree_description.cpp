@@ -13,7 +13,7 @@ inline constexpr std::size_t kMaxCodedBytes = 127;
 inline constexpr unsigned kMinTableLog = 5;
 inline constexpr unsigned kMaxTableLog = 6;
 
-using Frequencies = std::array<unsigned, kMaxWeight + 1>;
+using WeightCounts = std::array<unsigned, kMaxWeight + 1>;
 
 // Writes four bits for each weight, the first weight of a byte in its high half.
 TreeBytes direct_form(std::span<const std::uint8_t> weights) {
@@ -30,7 +30,7 @@ TreeBytes direct_form(std::span<const std::uint8_t> weights) {
 inline constexpr std::size_t kMaxFormBytes = 256;
 
 // Writes bits; the first bit is the lowest of the first byte.
-class BitWriter {
+class TreeBitWriter {
  public:
   // Requires: value < 2^n_bits, n_bits <= 16.
   void put(unsigned value, unsigned n_bits) {
@@ -51,8 +51,8 @@ class BitWriter {
 };
 
 // Specification, section 6: normalises to shares of 2^table_log, none of them 0.
-Frequencies normalise(const Frequencies& counts, unsigned n_weights, unsigned table_log) {
-  Frequencies shares{};
+WeightCounts normalise(const WeightCounts& counts, unsigned n_weights, unsigned table_log) {
+  WeightCounts shares{};
   int missing = 1 << table_log;
   for (unsigned w = 0; w < counts.size(); ++w) {
     if (counts[w] != 0) {
@@ -70,7 +70,7 @@ Frequencies normalise(const Frequencies& counts, unsigned n_weights, unsigned ta
 }
 
 // Writes the shares as RFC 8878, section 4.1.1, says.
-void write_shares(const Frequencies& shares, unsigned table_log, BitWriter& out) {
+void write_shares(const WeightCounts& shares, unsigned table_log, TreeBitWriter& out) {
   out.put(table_log - kMinTableLog, 4);
   unsigned left = (1u << table_log) + 1;
   for (unsigned w = 0; left > 1; ++w) {
@@ -105,7 +105,7 @@ void write_shares(const Frequencies& shares, unsigned table_log, BitWriter& out)
 // the bits of x.
 class States {
  public:
-  States(const Frequencies& shares, unsigned table_log)
+  States(const WeightCounts& shares, unsigned table_log)
       : shares_(shares), table_log_(table_log), size_(1u << table_log) {
     std::array<std::uint8_t, 1u << kMaxTableLog> weight_of;
     unsigned position = 0;
@@ -127,7 +127,7 @@ class States {
   unsigned first(std::uint8_t weight) const { return states_[first_[weight]]; }
 
   // Returns the state of `weight` from which `next` is reached by the bits it puts.
-  unsigned before(std::uint8_t weight, unsigned next, BitWriter& bits) const {
+  unsigned before(std::uint8_t weight, unsigned next, TreeBitWriter& bits) const {
     const unsigned share = shares_[weight];
     unsigned n_bits = table_log_ + 1 - static_cast<unsigned>(std::bit_width(share));
     n_bits -= ((size_ + next) >> n_bits) < share ? 1 : 0;
@@ -136,7 +136,7 @@ class States {
   }
 
  private:
-  const Frequencies& shares_;
+  const WeightCounts& shares_;
   unsigned table_log_;
   unsigned size_;
   std::array<unsigned, kMaxWeight + 1> first_;
@@ -145,10 +145,10 @@ class States {
 
 // Specification, section 6. Two states take turns; bits are written from the last weight to the
 // first, since they are read backwards. The leading byte is added later.
-BitWriter fse_form(std::span<const std::uint8_t> weights, const Frequencies& counts,
-                   unsigned table_log) {
-  const Frequencies shares = normalise(counts, static_cast<unsigned>(weights.size()), table_log);
-  BitWriter bits;
+TreeBitWriter fse_form(std::span<const std::uint8_t> weights, const WeightCounts& counts,
+                       unsigned table_log) {
+  const WeightCounts shares = normalise(counts, static_cast<unsigned>(weights.size()), table_log);
+  TreeBitWriter bits;
   write_shares(shares, table_log, bits);
   bits.fill_byte();
   const States states(shares, table_log);
@@ -173,7 +173,7 @@ TreeBytes describe_weights(std::span<const std::uint8_t> weights) {
   if (weights.size() <= kMaxDirectWeights) {
     best = direct_form(weights);
   }
-  Frequencies counts{};
+  WeightCounts counts{};
   for (const std::uint8_t weight : weights) {
     ++counts[weight];
   }
@@ -183,7 +183,7 @@ TreeBytes describe_weights(std::span<const std::uint8_t> weights) {
     return best;
   }
   for (unsigned table_log = kMinTableLog; table_log <= kMaxTableLog; ++table_log) {
-    const BitWriter form = fse_form(weights, counts, table_log);
+    const TreeBitWriter form = fse_form(weights, counts, table_log);
     const std::span<const std::byte> bytes = form.bytes();
     if (bytes.size() <= kMaxCodedBytes && (best.empty() || 1 + bytes.size() < best.size())) {
       best = {static_cast<std::byte>(bytes.size())};

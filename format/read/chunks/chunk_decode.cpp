@@ -9,15 +9,15 @@
 namespace cfck::format {
 namespace {
 
-constexpr const char* kChunk = "a chunk";
+constexpr const char* kWhatIsRead = "a chunk";
 
 // Reads an extent into memory of the worker.
 Result<ByteView> fetch_extent(const OpenFile& file, const ChunkPlace& place, Verify verify,
                               ReadWorker& worker) {
   const ChunkEntry& entry = file.entry_of(place);
   const MutableBytes extent = worker.stored(entry.n_bytes);
-  CFCK_TRY(
-      ExtentFetcher(*file.source).fetch(place.offset_bytes, entry.hash, kChunk, verify, extent));
+  CFCK_TRY(ExtentFetcher(*file.source)
+               .fetch(place.offset_bytes, entry.hash, kWhatIsRead, verify, extent));
   return ByteView(extent);
 }
 
@@ -53,7 +53,7 @@ Result<void> decode_raw(const OpenFile& file, const ChunkPlace& place, Verify ve
   if (!frame.starts_here) {
     // The values are the extent itself: they are hashed where the caller will use them.
     return ExtentFetcher(*file.source)
-        .fetch(place.offset_bytes, file.entry_of(place).hash, kChunk, verify, out);
+        .fetch(place.offset_bytes, file.entry_of(place).hash, kWhatIsRead, verify, out);
   }
   CFCK_TRY_ASSIGN(const ByteView extent, fetch_extent(file, place, verify, worker));
   CFCK_TRY(check_raw_start(extent, place, frame));

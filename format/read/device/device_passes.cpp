@@ -9,10 +9,6 @@
 namespace cfck::format {
 namespace {
 
-const std::uint8_t* bytes_of(const std::byte* address) {
-  return reinterpret_cast<const std::uint8_t*>(address);
-}
-
 // Puts an array into the slot; nullptr if it is full.
 template <class T>
 const T* place_array(const std::vector<T>& array, device::SlotMemory& slot) {

@@ -14,6 +14,11 @@
 
 namespace cfck::format {
 
+// An address as device code has it.
+inline const std::uint8_t* bytes_of(const std::byte* address) {
+  return reinterpret_cast<const std::uint8_t*>(address);
+}
+
 // Puts a list of copies into the slot; nothing if it is full.
 std::optional<device::Launch> place_copies(std::vector<device::Copy> copies,
                                            device::SlotMemory& slot);

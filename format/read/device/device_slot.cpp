@@ -21,10 +21,6 @@ bool may_have_parameters(const ChunkPlace& place) {
          device_traits_of(place.stored->record.codec).chunks_may_have_parameters;
 }
 
-const std::uint8_t* bytes_of(const std::byte* address) {
-  return reinterpret_cast<const std::uint8_t*>(address);
-}
-
 }  // namespace
 
 std::shared_ptr<const codec::ParametersForDevice> RecordCache::parameters_of(

@@ -17,7 +17,6 @@ constexpr int kMaxProtocol = 5;
 // times (into a set, from text to bytes).
 constexpr std::uint64_t kItemsPerByte = 8;
 constexpr std::uint64_t kMaxItems = 2 * kMaxPickleBytes;
-constexpr std::string_view kHexDigits = "0123456789abcdef";
 
 // Returns "-0x1f" for the two's complement of these bytes, the lowest first.
 std::string hex_of(std::vector<unsigned char> bytes) {
@@ -32,11 +31,8 @@ std::string hex_of(std::vector<unsigned char> bytes) {
     if (carry != 0) bytes.push_back(1);
   }
   while (bytes.size() > 1 && bytes.back() == 0) bytes.pop_back();
-  std::string digits;
-  for (std::size_t i = bytes.size(); i-- > 0;) {
-    digits += kHexDigits[bytes[i] >> 4];
-    digits += kHexDigits[bytes[i] & 15];
-  }
+  std::reverse(bytes.begin(), bytes.end());
+  std::string digits = hexadecimal(std::span<const unsigned char>(bytes));
   digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
   return (negative ? "-0x" : "0x") + digits;
 }

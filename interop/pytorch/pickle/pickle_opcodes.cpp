@@ -4,7 +4,6 @@
 namespace cfck::interop {
 
 Result<void> PickleMachine::step() {
-  constexpr std::string_view kHexDigits = "0123456789abcdef";
   CFCK_TRY_ASSIGN(const auto opcode, number<std::uint8_t>());
   for (const auto part :
        {&PickleMachine::push_plain, &PickleMachine::push_characters, &PickleMachine::remember,

@@ -10,7 +10,7 @@
 namespace cfck::interop {
 namespace {
 
-constexpr std::size_t kMaxDimensions = 64;  // of torch
+constexpr std::size_t kMaxTorchDimensions = 64;  // of torch
 constexpr std::string_view kHooks = "has hooks, which are code; remove them in Python";
 
 bool is_empty_or_none(const Node& node) {
@@ -152,7 +152,7 @@ Result<std::vector<std::uint64_t>> PickleCalls::sizes(NodeId tuple) const {
   const Node& node = at(tuple);
   std::vector<std::uint64_t> all;
   if ((node.kind != NodeKind::kTuple && node.kind != NodeKind::kSize) ||
-      node.items.size() > kMaxDimensions) {
+      node.items.size() > kMaxTorchDimensions) {
     return corrupt("a tensor has a shape or strides that are no tuple of at most 64 integers");
   }
   spend(node.items.size());

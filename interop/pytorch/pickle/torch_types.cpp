@@ -5,7 +5,7 @@
 namespace cfck::interop {
 namespace {
 
-constexpr TorchType kTypes[] = {
+constexpr TorchType kTorchTypes[] = {
     {"float64", DType::kF64, "DoubleStorage"},
     {"float32", DType::kF32, "FloatStorage"},
     {"float16", DType::kF16, "HalfStorage"},
@@ -56,8 +56,8 @@ constexpr TorchType kTypes[] = {
 
 template <class Predicate>
 const TorchType* find(Predicate predicate) {
-  const auto* const found = std::find_if(std::begin(kTypes), std::end(kTypes), predicate);
-  return found == std::end(kTypes) ? nullptr : found;
+  const auto* const found = std::find_if(std::begin(kTorchTypes), std::end(kTorchTypes), predicate);
+  return found == std::end(kTorchTypes) ? nullptr : found;
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ _cfck() {
   fi
 )bash";
 
-constexpr const char* kTail = R"bash(}
+constexpr const char* kEndOfScript = R"bash(}
 
 complete -o bashdefault -o default -F _cfck cfck cfck-convert cfck-inspect
 )bash";
@@ -106,7 +106,7 @@ std::string bash_completion() {
   for (const CommandDescription& command : describe_all()) {
     script += command_case(command, command.name == "inspect" ? "inspect|show" : command.name);
   }
-  return script + "  esac\n" + kTail;
+  return script + "  esac\n" + kEndOfScript;
 }
 
 }  // namespace cfck::tools

@@ -11,7 +11,7 @@ namespace {
 
 using Value = ArgumentDescription::Value;
 
-std::string quoted(const std::string& text) {
+std::string fish_quoted(const std::string& text) {
   std::string shown = "'";
   for (const char c : text) {
     if (c == '\'' || c == '\\') shown += '\\';
@@ -26,7 +26,8 @@ std::string value_of(const ArgumentDescription& argument) {
     case Value::kNone:
       return {};
     case Value::kWords:
-      return fmt::format(" -x -a {}", quoted(fmt::format("{}", fmt::join(argument.words, " "))));
+      return fmt::format(" -x -a {}",
+                         fish_quoted(fmt::format("{}", fmt::join(argument.words, " "))));
     case Value::kFile:
       return " -r -F";
     case Value::kFolder:
@@ -46,12 +47,12 @@ void append_options(std::string& script, const std::string& start,
       names += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
     }
     script += fmt::format("{}{}{} -d {}\n", start, names, value_of(option),
-                          quoted(short_text(option.text)));
+                          fish_quoted(short_text(option.text)));
   }
   for (const ArgumentDescription& argument : command.positionals) {
     if (argument.value != Value::kWords) continue;
     script += fmt::format("{} -f -a {}\n", start,
-                          quoted(fmt::format("{}", fmt::join(argument.words, " "))));
+                          fish_quoted(fmt::format("{}", fmt::join(argument.words, " "))));
   }
 }
 
@@ -62,7 +63,7 @@ std::string fish_completion() {
   const auto commands = describe_all();
   for (const CommandDescription& command : commands) {
     script += fmt::format("complete -c cfck -n __fish_use_subcommand -f -a {} -d {}\n",
-                          command.name, quoted(command.summary));
+                          command.name, fish_quoted(command.summary));
   }
   append_options(script, "complete -c cfck -n __fish_use_subcommand", describe(nullptr));
   for (const CommandDescription& command : commands) {

@@ -12,7 +12,7 @@ namespace {
 using Value = ArgumentDescription::Value;
 
 // Text between single quotes, where _arguments and _describe give colons and brackets a meaning.
-std::string quoted(const std::string& text) {
+std::string zsh_quoted(const std::string& text) {
   std::string shown = "'";
   for (const char c : text) {
     if (c == '\'') {
@@ -50,7 +50,7 @@ std::string option_line(const ArgumentDescription& option) {
     const bool is_long = name.starts_with("--");
     const char* const sign = option.value == Value::kNone ? "" : is_long ? "=" : "+";
     text += fmt::format("    '*{}{}[{}]{}' \\\n", name, sign,
-                        without_quotes(quoted(short_text(option.text))), action_of(option));
+                        without_quotes(zsh_quoted(short_text(option.text))), action_of(option));
   }
   return text;
 }
@@ -66,7 +66,7 @@ std::string command_function(const CommandDescription& command) {
   return text.substr(0, text.size() - 3) + "\n}\n\n";
 }
 
-constexpr const char* kTail = R"zsh(_cfck() {
+constexpr const char* kMainFunction = R"zsh(_cfck() {
   case $service in
     cfck-convert) _cfck_convert; return ;;
     cfck-inspect) _cfck_inspect; return ;;
@@ -105,11 +105,11 @@ std::string zsh_completion() {
       "typeset -ga _cfck_commands _cfck_of_inspect\n_cfck_commands=(\n";
   const auto commands = describe_all();
   for (const CommandDescription& command : commands) {
-    script += fmt::format("  '{}:{}'\n", command.name, without_quotes(quoted(command.summary)));
+    script += fmt::format("  '{}:{}'\n", command.name, without_quotes(zsh_quoted(command.summary)));
   }
   script += fmt::format(")\n_cfck_of_inspect=({})\n\n", fmt::join(commands_of_inspect(), " "));
   for (const CommandDescription& command : commands) script += command_function(command);
-  return script + kTail;
+  return script + kMainFunction;
 }
 
 }  // namespace cfck::tools

@@ -30,12 +30,12 @@ std::vector<std::string> words_of(CLI::Option* option) {
 }
 
 ArgumentDescription::Value value_of(const std::string& placeholder) {
-  using Value = ArgumentDescription::Value;
+  using enum ArgumentDescription::Value;
   static constexpr std::string_view kFiles[] = {"FILE", "NEW", "LIST", "IN", "OUT", "A", "B"};
-  if (placeholder == "FOLDER") return Value::kFolder;
+  if (placeholder == "FOLDER") return kFolder;
   const bool is_file =
       std::find(std::begin(kFiles), std::end(kFiles), placeholder) != std::end(kFiles);
-  return is_file ? Value::kFile : Value::kText;
+  return is_file ? kFile : kText;
 }
 
 ArgumentDescription describe(CLI::Option* option) {

@@ -11,7 +11,7 @@
 namespace cfck::tools::report {
 namespace {
 
-constexpr double kLeft = 38;
+constexpr double kChartLeft = 38;
 constexpr double kRight = 6;
 constexpr double kTop = 16;
 constexpr double kBitsHeight = 190;
@@ -71,7 +71,7 @@ class ModelChart {
   static bool is_drawn(const RecordReport& record) {
     return record.tensor->sharing == Sharing::kNone && record.tensor->n_elems > 0;
   }
-  double inner_width() const { return width_ - kLeft - kRight; }
+  double inner_width() const { return width_ - kChartLeft - kRight; }
 
   double drawn_elems() const {
     double sum = 0;
@@ -82,7 +82,7 @@ class ModelChart {
   }
 
   void collect() {
-    double x = kLeft;
+    double x = kChartLeft;
     for (const RecordReport& record : data_.records) {
       if (!is_drawn(record)) continue;
       const auto n_elems = static_cast<double>(record.tensor->n_elems);
@@ -165,8 +165,8 @@ class ModelChart {
       return bottom - std::min(bits / high, 1.0) * kBitsHeight;
     };
     for (const double mark : marks) {
-      text_ += svg_line(kLeft, y_of(mark), width_ - kRight, y_of(mark), "grid");
-      text_ += svg_text(kLeft - 5, y_of(mark) + 4, number(mark), "end", "soft");
+      text_ += svg_line(kChartLeft, y_of(mark), width_ - kRight, y_of(mark), "grid");
+      text_ += svg_text(kChartLeft - 5, y_of(mark) + 4, number(mark), "end", "soft");
     }
     const bool is_cut = highest > high;
     text_ += svg_text(2, 10,
@@ -181,7 +181,7 @@ class ModelChart {
                        is_lossy ? "lossy" : "lossless", column.title);
     }
     const double average = y_of(data_.bits_per_weight());
-    text_ += svg_line(kLeft, average, width_ - kRight, average, "average");
+    text_ += svg_line(kChartLeft, average, width_ - kRight, average, "average");
     text_ += svg_text(width_ - kRight, 10, fmt::format("average {:.2f}", data_.bits_per_weight()),
                       "end", "strong");
   }
@@ -201,8 +201,8 @@ class ModelChart {
       return bottom - (std::max(nmse, low) - low) / (high - low) * (bottom - top);
     };
     for (const double mark : marks) {
-      text_ += svg_line(kLeft, y_of(mark), width_ - kRight, y_of(mark), "grid");
-      text_ += svg_text(kLeft - 5, y_of(mark) + 4, number(mark), "end", "soft");
+      text_ += svg_line(kChartLeft, y_of(mark), width_ - kRight, y_of(mark), "grid");
+      text_ += svg_text(kChartLeft - 5, y_of(mark) + 4, number(mark), "end", "soft");
     }
     text_ += svg_text(2, top - 9, "error, dB of the tensor's power (NMSE)", "start", "soft");
     for (const Column& column : columns_) {
