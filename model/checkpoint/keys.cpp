@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace cfck::model {
 namespace {
 
