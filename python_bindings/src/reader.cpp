@@ -15,6 +15,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/text.hpp"
 #include "cfck/archive.hpp"
 #include "cfck/cuda.hpp"
 #include "errors.hpp"

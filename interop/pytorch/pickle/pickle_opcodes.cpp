@@ -1,4 +1,5 @@
 // The table of opcodes, each with its step of the machine.
+#include "base/text.hpp"
 #include "interop/pytorch/pickle/pickle_machine.hpp"
 
 namespace cfck::interop {
