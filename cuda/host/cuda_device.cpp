@@ -318,8 +318,11 @@ Result<DriverFunction> CudaDevice::function_of(const KernelForm& form) {
   DriverModule& module = modules_[form.source];
   if (module == nullptr) {
     CFCK_TRY_ASSIGN(const DeviceCode* const code, open_device_code());
-    CFCK_TRY(check(driver_, driver_.ModuleLoadData(&module, code->image(form.source)),
-                   "load the kernels"));
+    const void* const image = code->image(form.source);
+    if (image == nullptr) {
+      return unsupported("the device code of this build has no " + std::string(form.source));
+    }
+    CFCK_TRY(check(driver_, driver_.ModuleLoadData(&module, image), "load the kernels"));
   }
   DriverFunction function = nullptr;
   CFCK_TRY(

@@ -32,7 +32,13 @@ from ._calibration.refine import refine
 from ._calibration.tensor import CalibratedTensor
 from ._evaluation.evaluate import evaluate
 from ._evaluation.result import Evaluation
-from ._io.message import decode_message, encode_message, max_message_bytes
+from ._io.message import (
+    MessageInfo,
+    decode_message,
+    encode_message,
+    max_message_bytes,
+    message_info,
+)
 from ._io.on_device import DeviceWarning
 from ._io.open import safe_open
 from ._io.parts import LeftOutWarning
@@ -90,6 +96,7 @@ __all__ = [
     "LeftOutWarning",
     "LimitExceededError",
     "LossWarning",
+    "MessageInfo",
     "MissingFileError",
     "NotFoundError",
     "OutOfBoundsError",
@@ -120,6 +127,7 @@ __all__ = [
     "evaluate",
     "load_calibration",
     "max_message_bytes",
+    "message_info",
     "refine",
     "report",
     "safe_open",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -24,6 +24,20 @@ _Out = TypeVar("_Out", bound=AnyTensor)
 # So much is allocated for a message without being told to, as for files.
 _MAX_BYTES = 16 << 30
 _MAX_RATIO = 64
+
+
+class MessageInfo(NamedTuple):
+    """What a message says of its tensor.
+
+    Attributes:
+        dtype: its name in files, such as "F32".
+        shape: its dimensions.
+        n_bytes: the bytes of its decoded values.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    n_bytes: int
 
 
 @overload
@@ -119,6 +133,25 @@ def decode_message(data: Buffer | torch.Tensor, *, out: AnyTensor | None = None)
     """
     chosen: Framework[AnyTensor] = find_framework("numpy") if out is None else framework_of(out)
     return decode_with(chosen, data, out)
+
+
+def message_info(data: Buffer | torch.Tensor) -> MessageInfo:
+    """Reads the header of a message, before there is memory for its tensor.
+
+    Args:
+        data: the message as for decode_message(), or its first 520 bytes, which are enough for
+            any.
+
+    Returns:
+        What the message says, unverified: damage may have changed it. decode_message() verifies.
+
+    Raises:
+        CfckError: TruncatedError for bytes that end within the header; CorruptError for what is no
+            message; UnsupportedError for what a newer version wrote.
+    """
+    message = _readable(data)
+    dtype, shape, n_bytes = _native.message_info(message.ctypes.data, message.nbytes)
+    return MessageInfo(dtype, tuple(shape), n_bytes)
 
 
 def encode_with(

@@ -55,6 +55,27 @@ def test_every_dtype_of_torch(dtype, shape):
     assert torch.equal(same, tensor.contiguous().reshape(-1).view(torch.uint8))
 
 
+@pytest.mark.parametrize("shape", [(32,), (4, 8, 3, 2), (3, 0), ()])
+def test_the_header_says_what_is_in_it(shape):
+    message = cfck.encode_message(weights(*shape))
+    info = cfck.message_info(message)
+    assert info == ("F32", shape, 4 * int(np.prod(shape)))
+    assert info == cfck.MessageInfo(dtype="F32", shape=shape, n_bytes=info.n_bytes)
+    assert cfck.message_info(torch.frombuffer(bytearray(message), dtype=torch.uint8)) == info
+    assert cfck.message_info(message[: 8 + 8 * max(len(shape), 1)]) == info
+
+
+def test_headers_that_are_none():
+    message = cfck.encode_message(weights(32))
+    for n_bytes in range(8):
+        with pytest.raises(cfck.TruncatedError):
+            cfck.message_info(message[:n_bytes])
+    with pytest.raises(cfck.CfckError):
+        cfck.message_info(b"PK\3\4" + bytes(100))
+    with pytest.raises(TypeError):
+        cfck.message_info(7)
+
+
 def test_special_values_come_back_bit_for_bit():
     array = weights(1000)
     array[:6] = [np.nan, np.inf, -np.inf, -0.0, 1e-45, np.finfo(np.float32).max]
