@@ -15,12 +15,26 @@ std::int64_t entry(std::span<const std::int32_t> exponents, std::uint64_t i) {
   return exponents.empty() ? 0 : exponents[i];
 }
 
+// Returns 2^(n / 256), a product of roots of 2: every machine rounds these alike, and std::exp2
+// not. Requires: n is below 256.
+double power_of_256th(unsigned n) {
+  static_assert(kTrainingStepsPerOctave == 256);
+  double power = 1;
+  double root = 2;
+  for (unsigned bit = 128; bit != 0; bit >>= 1) {
+    root = std::sqrt(root);
+    power *= (n & bit) != 0 ? root : 1;
+  }
+  return power;
+}
+
 // Whole quarters have the steps of a file; others are only between them.
 float step_of(double step, std::int32_t exponent) {
   if (exponent % kTrainingStepsPerQuarter == 0) {
     return static_cast<float>(scaled_step(step, exponent / kTrainingStepsPerQuarter));
   }
-  return static_cast<float>(step * std::exp2(exponent / double{kTrainingStepsPerOctave}));
+  const double fraction = power_of_256th(static_cast<unsigned>(exponent) & 255u);
+  return static_cast<float>(step * std::ldexp(fraction, exponent >> 8));
 }
 
 Result<void> check_steps(const WeightLayout& layout, const TrainingSteps& steps) {
