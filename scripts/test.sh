@@ -39,7 +39,7 @@ find_nvcc
 devices=90
 if $long; then devices="75;90;120"; fi
 # libtorch is part of PyTorch: the build finds it there.
-test_settings=(CMAKE_UNITY_BUILD=ON CFCK_BUILD_TESTS=ON CFCK_WERROR=ON CFCK_TORCH=AUTO CFCK_HDF5=ON
+test_settings=(CMAKE_UNITY_BUILD=ON CFCK_PRECOMPILE_TESTS=ON CFCK_BUILD_TESTS=ON CFCK_WERROR=ON CFCK_TORCH=AUTO CFCK_HDF5=ON
   CFCK_CUDA=ON CFCK_NVCC="$nvcc" CFCK_DEVICES="$devices")
 build_and_install "${test_settings[@]}"
 [ -x "$build/tests/libtorch/libtorch_test" ] || fail "the build did not find the libtorch of .venv"

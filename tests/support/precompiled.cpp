@@ -1,0 +1,2 @@
+// The target whose precompiled header all tests use.
+int main() { return 0; }
