@@ -1,4 +1,5 @@
-// What almost all tests include, for CFCK_PRECOMPILE_TESTS. Tests include what they use all the same.
+// What almost all tests include, for CFCK_PRECOMPILE_TESTS. Tests include what they use all the
+// same.
 #pragma once
 
 #include <gtest/gtest.h>
