@@ -10,8 +10,8 @@ set(CFCK_OLDEST_CUDA 13.0)  # of nvcc; the driver has to be as new (cuda/host/dr
 # The host's half of a source takes the same flag as every other source.
 set(CFCK_CUDA_FLAGS --std=c++20 --fmad=false --ftz=false --prec-div=true --prec-sqrt=true
   --expt-relaxed-constexpr -Xcompiler=-ffp-contract=off)
-set(CFCK_DEVICES 75 90 120 CACHE STRING "Devices (compute capabilities) that kernels are assembled for, or \
-native: those of this machine")
+set(CFCK_DEVICES 75 90 120 CACHE STRING "Devices (compute capabilities) that kernels are assembled for; none: \
+the driver does it; native: those of this machine")
 set(CFCK_OLDEST_DEVICE 75)  # which PTX is made for
 set(CFCK_DEVICE_CODE_DIR ${PROJECT_BINARY_DIR}/device_code)
 
@@ -76,6 +76,8 @@ if(CFCK_CUDA)
       set(CFCK_HAS_CUDA_COMPILER ON)
       if(CFCK_DEVICES STREQUAL "native")
         cfck_native_devices(CFCK_ASSEMBLED_DEVICES)
+      elseif(CFCK_DEVICES STREQUAL "none")
+        set(CFCK_ASSEMBLED_DEVICES)
       endif()
       message(STATUS "Device code: ${CFCK_NVCC}, for ${CFCK_ASSEMBLED_DEVICES}")
     endif()
@@ -99,6 +101,7 @@ function(cfck_device_code)
     get_filename_component(path ${source} ABSOLUTE)
     get_filename_component(name ${source} NAME_WE)
     set(ptx ${CFCK_DEVICE_CODE_DIR}/${name}.ptx)
+    list(APPEND made ${ptx})
     set(target ${ptx})
     if(CMAKE_GENERATOR MATCHES "Ninja")
       file(RELATIVE_PATH target ${CMAKE_BINARY_DIR} ${ptx})
@@ -114,11 +117,11 @@ function(cfck_device_code)
                 sh ${CFCK_PTXAS} sm_${device} ${cubin} ${ptx}
                 ${CFCK_DEVICE_CODE_DIR}/${name}.sm${device}.txt
         DEPENDS ${ptx} COMMENT "Assembling ${name} for sm_${device}" VERBATIM)
-      list(APPEND cubins ${cubin})
+      list(APPEND made ${cubin})
     endforeach()
   endforeach()
   cmake_policy(POP)
   list(GET ARGN 0 first)
   get_filename_component(first ${first} NAME_WE)
-  add_custom_target(cfck_device_code_${first} ALL DEPENDS ${cubins})
+  add_custom_target(cfck_device_code_${first} ALL DEPENDS ${made})
 endfunction()
