@@ -7,7 +7,7 @@ target_include_directories(cfck_flags INTERFACE
 # many implementations).
 target_compile_options(cfck_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-ffp-contract=off>)
-# With CMAKE_UNITY_BUILD several sources are compiled together, in half the time; GCC takes those for headers.
+# With CMAKE_UNITY_BUILD several sources are compiled together; GCC takes those for headers.
 if(CMAKE_UNITY_BUILD)
   target_compile_options(cfck_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()

@@ -54,7 +54,7 @@ struct DeviceSection {
   std::uint32_t n_bytes = 0;
 };
 
-// What the host, which has parsed the header of a chunk, tells the kernel of it: a struct of the
+// The host, which has parsed the header of a chunk, tells the kernel of it here: a struct of the
 // codec, plain data without pointers. Device code parses no header.
 struct DeviceHeader {
   alignas(8) unsigned char bytes[80] = {};
@@ -95,8 +95,7 @@ struct DeviceChunk {
   void* values = nullptr;
   std::int32_t* escapes = nullptr;
   const DeviceParameters* parameters = nullptr;  // of the codec direct
-  std::uint32_t payload_bytes = 0;
-  std::uint32_t n_values = 0;  // at least 1
+  std::uint32_t n_values = 0;                    // at least 1
   DeviceHeader header;
 };
 

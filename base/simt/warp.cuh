@@ -118,7 +118,7 @@ struct PendingWord {
   std::uint32_t low = 0;
   std::uint32_t high = 0;
 };
-struct ComingLong {
+struct PendingLong {
   std::uint32_t low = 0;
   std::uint32_t middle = 0;
   std::uint32_t high = 0;
@@ -138,7 +138,7 @@ CFCK_DEVICE PendingWord ask_bytes(const std::uint8_t* from, unsigned n_bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
   return {global_word_with(address), global_word_with(address + n_bytes - 1)};
 }
-CFCK_DEVICE ComingLong ask_long(const std::uint8_t* from, unsigned n_bytes) {
+CFCK_DEVICE PendingLong ask_long(const std::uint8_t* from, unsigned n_bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
   return {global_word_with(address), global_word_with(address + 4),
           global_word_with(address + n_bytes - 1)};
@@ -147,7 +147,7 @@ CFCK_DEVICE std::uint32_t take(const PendingWord& word, const std::uint8_t* from
   return __funnelshift_r(word.low, word.high,
                          static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from)) * 8);
 }
-CFCK_DEVICE std::uint64_t take(const ComingLong& word, const std::uint8_t* from) {
+CFCK_DEVICE std::uint64_t take(const PendingLong& word, const std::uint8_t* from) {
   return std::uint64_t{take(PendingWord{word.middle, word.high}, from)} << 32 |
          take(PendingWord{word.low, word.middle}, from);
 }
@@ -244,7 +244,7 @@ struct PendingWord {
   std::uint32_t word = 0;
   std::uint32_t unused = 0;
 };
-struct ComingLong {
+struct PendingLong {
   std::uint32_t low = 0;
   std::uint32_t high = 0;
   std::uint32_t unused = 0;
@@ -255,11 +255,11 @@ CFCK_DEVICE PendingWord ask_word(const std::uint8_t* from, const std::uint8_t* e
 CFCK_DEVICE PendingWord ask_bytes(const std::uint8_t* from, unsigned n_bytes) {
   return {load_word(from, from + n_bytes)};
 }
-CFCK_DEVICE ComingLong ask_long(const std::uint8_t* from, unsigned n_bytes) {
+CFCK_DEVICE PendingLong ask_long(const std::uint8_t* from, unsigned n_bytes) {
   return {load_word(from, from + 4), load_word(from + 4, from + n_bytes)};
 }
 CFCK_DEVICE std::uint32_t take(const PendingWord& word, const std::uint8_t*) { return word.word; }
-CFCK_DEVICE std::uint64_t take(const ComingLong& word, const std::uint8_t*) {
+CFCK_DEVICE std::uint64_t take(const PendingLong& word, const std::uint8_t*) {
   return std::uint64_t{word.high} << 32 | word.low;
 }
 

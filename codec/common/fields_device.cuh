@@ -21,7 +21,7 @@ CFCK_DEVICE DeviceBytes section_of(const DeviceChunk& chunk, const DeviceSection
   return {chunk.payload + section.at, section.n_bytes};
 }
 
-// What the codec's plan has stored of the header of a chunk.
+// Returns what the codec's plan has stored of the header of a chunk.
 template <class Header>
 CFCK_DEVICE const Header& header_of(const DeviceChunk& chunk) {
   return *reinterpret_cast<const Header*>(chunk.header.bytes);

@@ -1,5 +1,5 @@
-// What kernels are told of the header of a lossless chunk of mode 2 (codec/lossless/spec.md,
-// section 3.1), stored in DeviceChunk::header.
+// DeviceChunk::header of a lossless chunk of mode 2 tells kernels what the host has read
+// (codec/lossless/spec.md, section 3.1).
 #pragma once
 
 #include <cstdint>

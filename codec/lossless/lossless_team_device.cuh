@@ -82,7 +82,7 @@ class LosslessTeamWarp {
   struct Asked {
     ComingPlanes planes;
     std::conditional_t<kLowBytes == 0, NoBits,
-                       std::conditional_t<kLowBytes <= 4, simt::PendingWord, simt::ComingLong>>
+                       std::conditional_t<kLowBytes <= 4, simt::PendingWord, simt::PendingLong>>
         low;
   };
 
@@ -242,7 +242,7 @@ CFCK_DEVICE bool decode_lossless_by_team(const DeviceChunk& chunk, const DeviceT
   return LosslessTeamWarp<Format>(chunk, sections, shared).decode();
 }
 
-// What kernels decode (device/kernels.inc): LosslessChunksF64 and so on.
+// Kernels decode such chunks (device/kernels.inc): LosslessChunksF64 and so on.
 template <class Format>
 struct LosslessChunks {
   using Shared = LosslessShared;

@@ -11,7 +11,7 @@
 
 namespace cfck::model {
 
-// Of JSON, whose numbers are those of binary64.
+// JSON has the numbers of binary64: larger integers are not exact.
 inline constexpr std::int64_t kMaxInteger = (std::int64_t{1} << 53) - 1;
 
 struct JsonNode {

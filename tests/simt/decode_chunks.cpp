@@ -84,8 +84,8 @@ bool run_direct(DType dtype, const DeviceChunk& chunk, const simt::Launch& launc
   }
 }
 
-// What the host does of a chunk before the device decodes it (format/read/device/device_slot.cpp),
-// with memory of exact sizes. The payload is a copy.
+// Does the host's part of a chunk before the device decodes it
+// (format/read/device/device_slot.cpp), with memory of exact sizes. The payload is a copy.
 class PreparedChunk {
  public:
   PreparedChunk(const DevicePlan& plan, ByteView payload, const ChunkShape& shape, bool is_odd)
@@ -98,7 +98,6 @@ class PreparedChunk {
         vectors_(plan.parameters ? plan.parameters->n_bytes() : 0, false) {
     std::memcpy(payload_.data(), payload.data(), payload.size());
     chunk_.payload = payload_.as<const std::uint8_t>();
-    chunk_.payload_bytes = static_cast<std::uint32_t>(payload.size());
     chunk_.out = out_.data();
     chunk_.groups = groups_.as<std::uint32_t>();
     chunk_.values = values_.data();

@@ -1,5 +1,5 @@
-// What almost all tests include, for CFCK_PRECOMPILE_TESTS. Tests include what they use all the
-// same.
+// Almost all tests include these headers, which CFCK_PRECOMPILE_TESTS compiles once. Tests include
+// what they use all the same.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// What kernels are told of the header of a chunk of the direct codec with the stage `rans`
-// (codec/direct/spec.md, section 2), stored in DeviceChunk::header.
+// DeviceChunk::header of a chunk of the direct codec with the stage `rans` tells kernels what the
+// host has read (codec/direct/spec.md, section 2).
 #pragma once
 
 #include <cstdint>

@@ -313,7 +313,7 @@ CFCK_DEVICE bool decode_direct_by_team(const DeviceChunk& chunk, const DeviceTab
   return DirectTeamWarp<Value>(chunk, mask, shared).decode();
 }
 
-// What kernels decode (device/kernels.inc): DirectChunksF64 and so on.
+// Kernels decode such chunks (device/kernels.inc): DirectChunksF64 and so on.
 template <class Value>
 struct DirectChunks {
   using Shared = DirectShared;

@@ -104,7 +104,6 @@ bool DevicePasses::add_chunk(const DeviceTask& task, std::byte* out) {
   const codec::DevicePlan& plan = task.plan;
   codec::DeviceChunk chunk;
   chunk.payload = bytes_of(task.payload);
-  chunk.payload_bytes = task.payload_bytes;
   chunk.n_values = plan.n_values;
   chunk.header = plan.header;
   chunk.mask = bytes_of(task.mask);

@@ -11,7 +11,7 @@
 
 namespace cfck::codec {
 
-// What kernels decode (device/kernels.inc).
+// Kernels decode such chunks (device/kernels.inc).
 struct RoundedChunksF32 {
   struct Shared {};  // nothing is shared by the lanes of a warp
   struct TeamShared {

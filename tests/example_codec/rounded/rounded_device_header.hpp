@@ -1,4 +1,4 @@
-// What the kernel is told of the header of a chunk of mode 2 (spec.md).
+// DeviceChunk::header of a chunk of mode 2 tells the kernel what the host has read (spec.md).
 #pragma once
 
 #include "codec/device_chunk.hpp"
