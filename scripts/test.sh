@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds everything with its tests, makes the checks of check.sh, and runs all tests, C++ and Python;
-# then compares all definitions, and tries a wheel with every Python that is there. Installs what is
-# missing, real torch among it (5 GB with its CUDA libraries; no GPU needed).
+# then compares all definitions, and tries wheels with the oldest and the newest Python that are
+# there. Installs what is missing, real torch among it (5 GB with its CUDA libraries; no GPU needed).
 #
 #   scripts/test.sh          all tests
-#   scripts/test.sh --long   also without optimisation, sanitizers, fuzzing, large files, and kernels
-#                            assembled for every device
+#   scripts/test.sh --long   also without optimisation, sanitizers, fuzzing, large files, kernels
+#                            assembled for every device, and every Python that is there
 set -euo pipefail
 # shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -71,6 +71,7 @@ cat "$build/beside.log"
 
 # That of .venv first: build/ has the extension for it.
 mapfile -t pythons < <(find_pythons "$venv/bin/python")
+if ! $long && [ ${#pythons[@]} -gt 3 ]; then pythons=("${pythons[@]:0:2}" "${pythons[-1]}"); fi
 for python in "${pythons[@]}"; do try_package "$python"; done
 build_and_install "${test_settings[@]}" # build/ is for .venv again
 

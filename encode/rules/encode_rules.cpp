@@ -142,15 +142,17 @@ EncodeRules::Rule* EncodeRules::find_rule(std::string_view name) {
   return first == rules_.size() ? nullptr : &rules_[first];
 }
 
+bool is_optimizer_state(std::string_view name) {
+  return std::any_of(std::begin(kOptimizerNames), std::end(kOptimizerNames),
+                     [&](const char* pattern) { return matches_glob(pattern, name); });
+}
+
 std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
                                                      const Shape& shape) const {
   if (exempt_.contains(name)) {
     return LosslessReason::kExempt;
   }
-  const bool is_optimizer_state =
-      std::any_of(std::begin(kOptimizerNames), std::end(kOptimizerNames),
-                  [&](const char* pattern) { return matches_glob(pattern, name); });
-  if (is_optimizer_state) {
+  if (is_optimizer_state(name)) {
     return LosslessReason::kOptimizerState;
   }
   if (shape.size() < kMinDimensions) {

@@ -16,6 +16,10 @@
 
 namespace cfck::encode {
 
+// True for a name that frameworks give to the state of optimizers, which plain error bounds leave
+// alone.
+bool is_optimizer_state(std::string_view name);
+
 // Decides by name, dtype and shape; remembers which rules were used.
 class EncodeRules {
  public:

@@ -13,7 +13,7 @@
 #include "hdf5/archive/include/cfck/hdf5.hpp"
 #include "hdf5/archive/listing.hpp"
 #include "interop/stream/tensor_stream.hpp"
-#include "model/collected_archive.hpp"
+#include "model/collecting_writer.hpp"
 #include "model/stateful_writer.hpp"
 
 namespace cfck::hdf5 {
@@ -49,32 +49,10 @@ Result<std::optional<Tree>> kept_structure(const TensorArchive& archive) {
   return std::optional(std::move(*tree));
 }
 
-// Collects tensors: all places are known before the first byte is written. with_states() keeps
-// states and catches exceptions.
-class Hdf5ArchiveWriter final : public ArchiveWriter {
+// All places are known before the first byte is written.
+class Hdf5ArchiveWriter final : public model::CollectingWriter {
  public:
   Hdf5ArchiveWriter(ByteSink& sink, unsigned threads) : sink_(sink), threads_(threads) {}
-
-  Result<void> add(std::string_view name, const TensorSource& tensor) override {
-    return contents_.add(name, tensor);
-  }
-  Result<void> add(std::string_view name, const TensorView& tensor) override {
-    return contents_.add(name, tensor);
-  }
-  Result<bool> tie(std::string_view name, std::string_view base) override {
-    return contents_.tie(name, base);
-  }
-  Result<void> set_metadata(std::string_view key, std::string_view value) override {
-    return contents_.set_metadata(key, value);
-  }
-  Result<void> attach(std::string_view name, ByteView bytes) override {
-    return contents_.attach(name, bytes);
-  }
-  Result<void> add_archive(const TensorArchive& archive) override {
-    return contents_.add_archive(archive);
-  }
-  void set_progress(WriteProgress progress) override { progress_ = std::move(progress); }
-  void set_search_progress(SearchProgress) override {}
 
   Result<ArchiveSummary> finish() override {
     CFCK_TRY(contents_.finish());
@@ -111,12 +89,7 @@ class Hdf5ArchiveWriter final : public ArchiveWriter {
   }
 
   ArchiveSummary summary(const MemoryFile& memory, const std::vector<PlacedTensor>& placed) const {
-    ArchiveSummary summary;
-    for (const ArchiveTensor& tensor : contents_.tensors()) {
-      if (tensor.hidden) continue;
-      summary.n_records += 1;
-      summary.decoded_bytes += tensor.n_bytes;
-    }
+    ArchiveSummary summary = counted();
     for (const PlacedTensor& stored : placed) summary.stored_bytes += stored.tensor->n_bytes;
     summary.file_bytes = memory.end_bytes;
     if (!placed.empty()) {
@@ -128,8 +101,6 @@ class Hdf5ArchiveWriter final : public ArchiveWriter {
 
   ByteSink& sink_;
   unsigned threads_;
-  model::CollectedArchive contents_;
-  WriteProgress progress_;
 };
 
 }  // namespace

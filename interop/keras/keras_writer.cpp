@@ -9,7 +9,7 @@
 #include "interop/keras/keras_format.hpp"
 #include "interop/zip/zip_directory.hpp"
 #include "interop/zip/zip_sink.hpp"
-#include "model/collected_archive.hpp"
+#include "model/collecting_writer.hpp"
 #include "model/formats/archive_format.hpp"
 
 namespace cfck::interop {
@@ -30,31 +30,9 @@ struct Member {
   std::vector<std::byte> bytes;
 };
 
-// Collects tensors. ArchiveWriter::create wraps it in what keeps states and catches exceptions.
-class KerasWriter final : public ArchiveWriter {
+class KerasWriter final : public model::CollectingWriter {
  public:
   KerasWriter(ByteSink& sink, const EncodeOptions& options) : sink_(sink), options_(options) {}
-
-  Result<void> add(std::string_view name, const TensorSource& tensor) override {
-    return contents_.add(name, tensor);
-  }
-  Result<void> add(std::string_view name, const TensorView& tensor) override {
-    return contents_.add(name, tensor);
-  }
-  Result<bool> tie(std::string_view name, std::string_view base) override {
-    return contents_.tie(name, base);
-  }
-  Result<void> set_metadata(std::string_view key, std::string_view value) override {
-    return contents_.set_metadata(key, value);
-  }
-  Result<void> attach(std::string_view name, ByteView bytes) override {
-    return contents_.attach(name, bytes);
-  }
-  Result<void> add_archive(const TensorArchive& archive) override {
-    return contents_.add_archive(archive);
-  }
-  void set_progress(WriteProgress progress) override { progress_ = std::move(progress); }
-  void set_search_progress(SearchProgress) override {}
 
   Result<ArchiveSummary> finish() override {
     CFCK_TRY(contents_.finish());
@@ -109,8 +87,6 @@ class KerasWriter final : public ArchiveWriter {
 
   ByteSink& sink_;
   EncodeOptions options_;
-  model::CollectedArchive contents_;
-  WriteProgress progress_;
 };
 
 }  // namespace

@@ -9,40 +9,18 @@
 #include "interop/stream/tensor_stream.hpp"
 #include "interop/zip/zip_directory.hpp"
 #include "interop/zip/zip_sink.hpp"
-#include "model/collected_archive.hpp"
+#include "model/collecting_writer.hpp"
 
 namespace cfck::interop {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 65535;
 
-// Collects tensors: all names and sizes come before the first array. ArchiveWriter::create wraps it
-// in what keeps states and catches exceptions.
-class NumpyWriter final : public ArchiveWriter {
+// All names and sizes come before the first array.
+class NumpyWriter final : public model::CollectingWriter {
  public:
   NumpyWriter(ByteSink& sink, unsigned threads, bool is_zip)
       : sink_(sink), threads_(threads), is_zip_(is_zip) {}
-
-  Result<void> add(std::string_view name, const TensorSource& tensor) override {
-    return contents_.add(name, tensor);
-  }
-  Result<void> add(std::string_view name, const TensorView& tensor) override {
-    return contents_.add(name, tensor);
-  }
-  Result<bool> tie(std::string_view name, std::string_view base) override {
-    return contents_.tie(name, base);
-  }
-  Result<void> set_metadata(std::string_view key, std::string_view value) override {
-    return contents_.set_metadata(key, value);
-  }
-  Result<void> attach(std::string_view name, ByteView bytes) override {
-    return contents_.attach(name, bytes);
-  }
-  Result<void> add_archive(const TensorArchive& archive) override {
-    return contents_.add_archive(archive);
-  }
-  void set_progress(WriteProgress progress) override { progress_ = std::move(progress); }
-  void set_search_progress(SearchProgress) override {}
 
   Result<ArchiveSummary> finish() override {
     CFCK_TRY(contents_.finish());
@@ -103,8 +81,6 @@ class NumpyWriter final : public ArchiveWriter {
   ByteSink& sink_;
   unsigned threads_;
   bool is_zip_;
-  model::CollectedArchive contents_;
-  WriteProgress progress_;
   std::vector<std::string> headers_;           // one for each of written_
   std::vector<const ArchiveTensor*> written_;  // in the order of the file
 };

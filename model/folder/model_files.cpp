@@ -67,30 +67,33 @@ Result<void> add_unread(ModelFiles& files) {
   return {};
 }
 
-Result<ModelFiles> files_of_index(const std::string& path) {
-  CFCK_TRY_ASSIGN(const std::string text, read_text(path, kMaxIndexBytes));
-  auto index = parse_shard_index(text);
-  if (!index) return with_path(std::move(index).error(), path);
+Result<ModelFiles> files_of_index(const std::string& path, const FindOptions& options) {
+  const fs::path folder = fs::path(path).parent_path();
+  CFCK_TRY(check_unmarked(folder.empty() ? "." : folder.string()));
+  CFCK_TRY_ASSIGN(const WeightMap index, read_weight_map(path, options.max_index_bytes));
+  std::vector<std::string> shards;
+  std::map<std::string, std::size_t> numbers;
+  for (const auto& [tensor, file] : index) {
+    if (numbers.emplace(file, shards.size()).second) shards.push_back(file);
+  }
+  if (!options.in_index_order) std::sort(shards.begin(), shards.end());
   ModelFiles files;
   files.index = path;
-  std::map<std::string, std::size_t> numbers;
-  for (const std::string& file : index->files()) {
-    numbers.emplace(file, files.paths.size());
-    files.paths.push_back((fs::path(path).parent_path() / file).string());
+  for (const std::string& file : shards) {
+    numbers[file] = files.paths.size();
+    files.paths.push_back((folder / file).string());
     std::error_code error;
     if (fs::exists(files.paths.back(), error) || error) continue;
     return not_found("the shard '" + escaped(file) + "', named in '" + escaped(path) +
                      "', is missing; download it");
   }
-  for (const auto& [tensor, file] : index->weight_map) {
-    files.places.emplace(tensor, numbers.at(file));
-  }
-  CFCK_TRY(add_unread(files));
+  for (const auto& [tensor, file] : index) files.places.emplace(tensor, numbers.at(file));
+  if (options.finds_unread) CFCK_TRY(add_unread(files));
   return files;
 }
 
-Result<ModelFiles> files_of(const std::string& model) {
-  if (is_index(model)) return files_of_index(model);
+Result<ModelFiles> files_of(const std::string& model, const FindOptions& options) {
+  if (is_index(model)) return files_of_index(model, options);
   ModelFiles files;
   files.paths.push_back(model);
   return files;
@@ -112,13 +115,18 @@ Result<ModelFiles> all_files(const std::string& folder) {
 
 }  // namespace
 
-Result<ModelFiles> model_files(const std::string& path) {
+Result<ModelFiles> model_files(const std::string& path, const FindOptions& options) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return files_of(path);
+  if (!fs::is_directory(path, error)) return files_of(path, options);
   CFCK_TRY(check_unmarked(path));
-  CFCK_TRY_ASSIGN(const auto model, find_named_model(path));
-  CFCK_TRY_ASSIGN(ModelFiles files, model ? files_of(*model) : all_files(path));
-  if (!files.index.empty()) return files;
+  std::optional<std::string> model;
+  if (options.joins_unnamed) {
+    CFCK_TRY_ASSIGN(model, find_named_model(path));
+  } else {
+    CFCK_TRY_ASSIGN(model, find_model(path));
+  }
+  CFCK_TRY_ASSIGN(ModelFiles files, model ? files_of(*model, options) : all_files(path));
+  if (!files.index.empty() || !options.finds_unread) return files;
   CFCK_TRY_ASSIGN(const auto names, names_in(path));
   for (const std::string& name : names) {
     if (is_attribute_file(name)) files.attribute_files.push_back((fs::path(path) / name).string());

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,12 +27,24 @@ struct ModelFiles {
   std::vector<std::string> attribute_files;
 };
 
+struct FindOptions {
+  // Files of a folder that only their format connects are parts of one model; else such a folder
+  // has several models.
+  bool joins_unnamed = true;
+  // Also looks for what is not read: ModelFiles::unnamed and ModelFiles::attribute_files.
+  bool finds_unread = true;
+  // Shards come in the order in which the index first names them; else by their names.
+  bool in_index_order = false;
+  // That the index may have; nullopt: kMaxIndexBytes.
+  std::optional<std::uint64_t> max_index_bytes = {};
+};
+
 // Returns the files with tensors that `path` stands for: `path` itself, the shards that it names if
-// it is an index, or those of the model of a folder (find_named_model), in which files that only
-// their format connects count as one. Errors: kNotFound for a folder without tensors, and for a
-// shard that the index names and that is missing; kInvalidArgument for a folder with several
-// models; kCorrupt for a bad index or a folder whose conversion was interrupted.
-Result<ModelFiles> model_files(const std::string& path);
+// it is an index, or those of the model of a folder (find_model). Errors: kNotFound for a folder
+// without tensors, and for a shard that the index names and that is missing; kInvalidArgument for a
+// folder with several models; kCorrupt for a bad index or a folder whose conversion was
+// interrupted; kLimitExceeded for a long index.
+Result<ModelFiles> model_files(const std::string& path, const FindOptions& options = {});
 
 // Returns for each of `tensors`, those of the file `paths[number]`, whether it is one of the model.
 // Without an index all are. With one, a tensor is taken from the file that the index names, and

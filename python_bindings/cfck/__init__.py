@@ -41,7 +41,7 @@ from ._io.message import (
 )
 from ._io.on_device import DeviceWarning
 from ._io.open import safe_open
-from ._io.parts import LeftOutWarning
+from ._io.reading import LeftOutWarning
 from ._io.records import RecordInfo
 from ._io.serialize import TensorSpec, deserialize, serialize, serialize_file
 from ._io.single import compress, decompress, update

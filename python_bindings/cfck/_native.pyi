@@ -47,29 +47,6 @@ class TemporaryFolder:
     def remove(self) -> None:
         """Removes the folder of this name, with all its contents."""
 
-def find_model(folder: bytes) -> bytes:
-    """
-    The path of the file or the index of shards that stands for the model of a folder.
-    CorruptError while cfck replaces its files.
-    """
-
-def read_weight_map(path: bytes, max_bytes: int | None) -> list[tuple[str, str]]:
-    """
-    The tensors of an index of shards, in its order, each with its file; names are checked to stay in the folder. CorruptError while cfck replaces its files.
-    """
-
-class FolderWatch:
-    """Notices that a folder, or an index in it, is replaced."""
-
-    def __init__(self, folder: bytes, index: bytes) -> None: ...
-
-    def changed(self) -> bool: ...
-
-    def check(self) -> None:
-        """
-        CorruptError while cfck replaces the files of the folder, IoError once that is done.
-        """
-
 def max_message_bytes(dtype: str, shape: Sequence[int], options: EncodeOptions) -> int:
     """The most bytes that a message of the tensor has."""
 
@@ -87,6 +64,9 @@ def decode_message(address: int, n_bytes: int, out: int, out_bytes: int) -> None
 
 def default_entropy() -> str:
     """What writers use unless told otherwise."""
+
+def is_optimizer_state(name: str) -> bool:
+    """Whether plain options leave a tensor alone because of its name."""
 
 def matches_glob(pattern: str, name: str) -> bool:
     """Whether the pattern of a rule matches a name."""
@@ -135,7 +115,11 @@ class Record:
 
     @property
     def hidden(self) -> bool:
-        """Storage behind aliases, without a name of its own."""
+        """Storage behind aliases, or a name that is none of the model."""
+
+    @property
+    def file(self) -> int:
+        """Number of the file that has it."""
 
     @property
     def kind(self) -> RecordKind: ...
@@ -155,7 +139,7 @@ class Record:
 
     @property
     def base(self) -> int:
-        """Index of the base record of an alias or a duplicate."""
+        """Index of the base record of an alias."""
 
     @property
     def element_offset(self) -> int:
@@ -214,17 +198,20 @@ class Record:
     @property
     def nmse_db(self) -> float | None: ...
 
-class File:
-    """An open file of any format. All methods may be called concurrently."""
+class Archive:
+    """
+    Files of any format, opened: one, or those of a folder. All methods may be called concurrently.
+    """
 
     @staticmethod
-    def open_path(path: bytes, *, map: bool, only_tensors: bool, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> File: ...
+    def open_path(path: bytes, *, map: bool, only_tensors: bool, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> Archive:
+        """Opens a file, an index of shards, or a folder with one model."""
 
     @staticmethod
-    def open_memory(owner: object, address: int, n_bytes: int, *, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> File: ...
+    def open_memory(owner: object, address: int, n_bytes: int, *, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> Archive: ...
 
     @staticmethod
-    def open_device(owner: object, device: int, address: int, n_bytes: int, *, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> File:
+    def open_device(owner: object, device: int, address: int, n_bytes: int, *, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> Archive:
         """
         Opens bytes in the memory of a CUDA device, complete by now, which `owner` keeps alive.
         """
@@ -232,26 +219,32 @@ class File:
     def records(self) -> list[Record]:
         """All records in file order, hidden ones included."""
 
-    def metadata(self) -> dict[str, str]: ...
+    def base_of(self, record: int) -> Record | None:
+        """
+        The record whose bytes an alias or a duplicate uses; None for others.
+        """
 
-    def notes(self) -> list[str]:
-        """Sentences about what the file has and was not read."""
+    def metadata(self) -> dict[str, str]:
+        """
+        User metadata; of several files, the first one that has a key counts.
+        """
 
-    def attachments(self) -> dict[str, int]:
-        """Names of the attachments, and how many bytes each has."""
+    def notes(self) -> list[tuple[bytes, str]]:
+        """Paths, and what their files have and was not read."""
 
-    def attachment(self, name: str) -> bytes: ...
+    def attachments(self) -> list[dict[str, int]]:
+        """
+        For each file the names of its attachments, and how many bytes each has.
+        """
 
-    @property
-    def format(self) -> str:
-        """cfck, safetensors."""
+    def attachment(self, file: int, name: str) -> bytes: ...
 
-    @property
-    def file_bytes(self) -> int: ...
+    def formats(self) -> list[str]:
+        """The format of each file: cfck, safetensors..."""
 
     def check_sizes(self, sizes: Sequence[tuple[int, int]]) -> None:
         """
-        LimitExceededError if one call may not return so much: (record index, bytes) each.
+        LimitExceededError if one call may not return so much of a file: (record index, bytes) each.
         """
 
     def read_many(self, requests: Sequence[tuple[int, int, int]], progress: object | None) -> None:
@@ -264,9 +257,9 @@ def why_not_cuda(device: int) -> str | None:
     """Why the device of this number cannot decode; None where it can."""
 
 class DeviceLoad:
-    """A load that is decoded on a device."""
+    """A load of records of one file that is decoded on a device."""
 
-    def __init__(self, file: File, requests: Sequence[tuple[int, int, int, Sequence[int], Sequence[int]]], device: int, progress: object | None) -> None: ...
+    def __init__(self, archive: Archive, requests: Sequence[tuple[int, int, int, Sequence[int], Sequence[int]]], device: int, progress: object | None) -> None: ...
 
     @property
     def workspace_bytes(self) -> int: ...

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "errors.hpp"
+#include "paths.hpp"
 
 namespace cfck::python {
 namespace {
@@ -59,9 +60,8 @@ SharedCalibration of_tensors(std::string source, std::optional<double> step,
   return {take(without_gil([&] { return Calibration::of(measured); }))};
 }
 
-// Paths are bytes: not every file name is valid UTF-8.
 SharedCalibration open_path(const nb::bytes& path_bytes) {
-  const std::string path(path_bytes.c_str(), path_bytes.size());
+  const std::string path = path_of(path_bytes);
   return {take(without_gil([&] { return Calibration::open(path); }))};
 }
 

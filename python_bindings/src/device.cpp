@@ -7,9 +7,9 @@
 
 #include <optional>
 
+#include "archive.hpp"
 #include "cfck/cuda.hpp"
 #include "errors.hpp"
-#include "file.hpp"
 #include "progress.hpp"
 
 namespace cfck::python {
@@ -22,27 +22,31 @@ std::optional<std::string> why_not(int device) {
   return available ? std::nullopt : std::optional(available.error().message);
 }
 
-// One load. The caller keeps the file and all memory alive.
+// One load, of records of one file. The caller keeps the archive and all memory alive.
 class DeviceLoad {
  public:
   // Record index, address and bytes of the device; the box, or two empty lists.
   using Request = std::tuple<std::size_t, std::uintptr_t, std::uint64_t, std::vector<std::uint64_t>,
                              std::vector<std::uint64_t>>;
 
-  DeviceLoad(const File& file, const std::vector<Request>& requests, int device,
+  DeviceLoad(const Archive& archive, const std::vector<Request>& requests, int device,
              nb::object progress)
-      : device_(device), watch_(std::move(progress), total_bytes(requests)) {
-    if (file.reader() == nullptr) {
-      raise(unsupported("files of the format " + file.format() + " are decoded on the host"));
+      : archive_(archive), device_(device), watch_(std::move(progress), total_bytes(requests)) {
+    if (requests.empty()) throw nb::value_error("a load reads at least one record");
+    first_ = &archive.tensor(std::get<0>(requests.front()));
+    const ArchiveFile& file = archive.tensors().files()[first_->file];
+    if (file.reader == nullptr) {
+      raise(unsupported("files of the format " + std::string(file.format) +
+                        " are decoded on the host"));
     }
-    const std::span<const Record> records = file.reader()->records();
     std::vector<cuda::Read> reads;
     for (const auto& [index, address, n_bytes, starts, stops] : requests) {
-      if (index >= records.size()) throw nb::index_error("no such record");
-      reads.push_back({&records[index], bytes_at(address, n_bytes), starts, stops});
+      const ArchiveTensor& tensor = archive.tensor(index);
+      if (tensor.file != first_->file) throw nb::value_error("a load reads one file");
+      reads.push_back({tensor.record, bytes_at(address, n_bytes), starts, stops});
     }
     decoder_.emplace(take(without_gil([&] {
-      return cuda::Decoder::plan(*file.reader(), reads, device,
+      return cuda::Decoder::plan(*file.reader, reads, device,
                                  cuda::LoadOptions{.progress = watch_.listener()});
     })));
   }
@@ -58,7 +62,9 @@ class DeviceLoad {
       CFCK_TRY(decoder_->enqueue(reinterpret_cast<void*>(workspace),
                                  bytes_at(staging, staging_bytes),
                                  {device_, reinterpret_cast<void*>(stream)}));
-      return decoder_->finish();
+      CFCK_TRY_ASSIGN(const cuda::Summary done, decoder_->finish());
+      CFCK_TRY(archive_.check_unchanged(*first_));
+      return done;
     }));
     return {summary.device_bytes, summary.host_bytes};
   }
@@ -70,6 +76,8 @@ class DeviceLoad {
     return total;
   }
 
+  const Archive& archive_;
+  const ArchiveTensor* first_ = nullptr;
   const int device_;
   Watch watch_;
   std::optional<cuda::Decoder> decoder_;
@@ -80,9 +88,10 @@ class DeviceLoad {
 void bind_device(nb::module_& module) {
   module.def("why_not_cuda", &why_not, "device"_a,
              "Why the device of this number cannot decode; None where it can.");
-  nb::class_<DeviceLoad>(module, "DeviceLoad", "A load that is decoded on a device.")
-      .def(nb::init<const File&, const std::vector<DeviceLoad::Request>&, int, nb::object>(),
-           "file"_a, "requests"_a, "device"_a, "progress"_a.none(), nb::keep_alive<1, 2>())
+  nb::class_<DeviceLoad>(module, "DeviceLoad",
+                         "A load of records of one file that is decoded on a device.")
+      .def(nb::init<const Archive&, const std::vector<DeviceLoad::Request>&, int, nb::object>(),
+           "archive"_a, "requests"_a, "device"_a, "progress"_a.none(), nb::keep_alive<1, 2>())
       .def_prop_ro("workspace_bytes", &DeviceLoad::workspace_bytes)
       .def_prop_ro("staging_bytes", &DeviceLoad::staging_bytes)
       .def("run", &DeviceLoad::run, "workspace"_a, "staging"_a, "staging_bytes"_a, "stream"_a,

@@ -8,12 +8,13 @@
 
 namespace cfck::python {
 
+void bind_archive(nanobind::module_& module);
 void bind_calibration(nanobind::module_& module);
 void bind_device(nanobind::module_& module);
 void bind_folders(nanobind::module_& module);
 void bind_message(nanobind::module_& module);
 void bind_options(nanobind::module_& module);
-void bind_reader(nanobind::module_& module);
+void bind_record(nanobind::module_& module);
 void bind_training(nanobind::module_& module);
 void bind_writer(nanobind::module_& module);
 
@@ -29,7 +30,8 @@ void bind_module(nanobind::module_& module) {
   bind_folders(module);
   bind_message(module);
   bind_options(module);
-  bind_reader(module);
+  bind_record(module);
+  bind_archive(module);
   bind_device(module);
   bind_training(module);
   bind_writer(module);

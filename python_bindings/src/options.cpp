@@ -20,6 +20,7 @@
 
 #include "base/glob.hpp"
 #include "calibration.hpp"
+#include "encode/rules/encode_rules.hpp"
 #include "errors.hpp"
 
 namespace cfck::python {
@@ -142,6 +143,8 @@ void bind_options(nb::module_& module) {
   module.def(
       "default_entropy", [] { return std::string(entropy_name(kDefaultEntropy)); },
       "What writers use unless told otherwise.");
+  module.def("is_optimizer_state", &encode::is_optimizer_state, "name"_a,
+             "Whether plain options leave a tensor alone because of its name.");
   module.def("matches_glob", &detail::matches_glob, "pattern"_a, "name"_a,
              "Whether the pattern of a rule matches a name.");
   module.def(

@@ -22,6 +22,7 @@
 #include "cfck/update.hpp"
 #include "errors.hpp"
 #include "format/update/rewrite.hpp"
+#include "paths.hpp"
 #include "progress.hpp"
 
 namespace cfck::python {
@@ -171,15 +172,12 @@ auto write_whole(const std::string& path, unsigned threads, bool verify, bool sy
   return watch.take(std::move(result));
 }
 
-// Paths are bytes: not every file name is valid UTF-8.
-std::string text(const nb::bytes& path) { return {path.c_str(), path.size()}; }
-
 WriteSummary write_file(const nb::bytes& path_bytes, const Units& units, Metadata metadata,
                         const Attachments& attachments, const EncodeOptions& options, bool verify,
                         bool sync, nb::object progress, std::uint64_t total_bytes) {
   Watch watch(std::move(progress), total_bytes);
   const Contents contents(units, std::move(metadata), attachments, watch);
-  return write_whole(text(path_bytes), options.threads, verify, sync, watch, [&](ByteSink& sink) {
+  return write_whole(path_of(path_bytes), options.threads, verify, sync, watch, [&](ByteSink& sink) {
     return contents.write(sink, options, watch.listener());
   });
 }
@@ -189,7 +187,7 @@ std::uint64_t write_stored(const nb::bytes& path_bytes, const nb::bytes& data,
   const ByteView bytes(reinterpret_cast<const std::byte*>(data.c_str()), data.size());
   const MemorySource source(bytes);
   Watch watch(nb::none(), 0);
-  return write_whole(text(path_bytes), threads, verify, sync, watch, [&](ByteSink& sink) {
+  return write_whole(path_of(path_bytes), threads, verify, sync, watch, [&](ByteSink& sink) {
     return run_guarded([&] { return format::rewrite_with(source, metadata, sink); });
   });
 }
@@ -209,7 +207,7 @@ WriteSummary update_file(const nb::bytes& path_bytes, const std::vector<HostTens
                          std::vector<std::string> remove, Metadata metadata,
                          const EncodeOptions& options, nb::object progress,
                          std::uint64_t total_bytes) {
-  const std::string path = text(path_bytes);
+  const std::string path = path_of(path_bytes);
   Update changes;
   for (const auto& tensor : tensors) changes.tensors.push_back(strided(tensor));
   changes.remove = std::move(remove);

@@ -3,6 +3,8 @@
 
 #include "cfck/archive.hpp"
 #include "model/folder/model_files.hpp"
+#include "model/folder/open_model.hpp"
+#include "model/formats/archive_format.hpp"
 #include "tests/model/folders_of_models.hpp"
 
 namespace cfck {
@@ -92,6 +94,70 @@ TEST(ShardIndex, WhatIsNotReadIsNamed) {
   write_text(folder / "model.fp16.safetensors.index.json",
              R"({"weight_map": {"c": "3.safetensors"}})");
   EXPECT_TRUE(take(model::model_files(folder.path())).unnamed.empty());
+}
+
+TEST(ShardIndex, DecidesWhichNamesOfMetadataCount) {
+  const Folder folder;
+  write_bytes(folder / "1.safetensors", safetensors_bytes({{"a"}, {{"a.w", "a"}, {"a.v", "a"}}}));
+  write_text(folder / "model.safetensors.index.json",
+             R"({"weight_map": {"a": "1.safetensors", "a.w": "1.safetensors"}})");
+  const auto open = [](const std::string& path) {
+    return model::open_archive_file(path, ArchiveOptions{});
+  };
+  const model::OpenedModel model = take(model::open_model(folder.path(), open));
+  EXPECT_TRUE(model.lists(*model.archive->find("a")));
+  EXPECT_TRUE(model.lists(*model.archive->find("a.w")));
+  EXPECT_FALSE(model.lists(*model.archive->find("a.v")));
+}
+
+TEST(ShardIndex, ShardsComeInItsOrderOrSorted) {
+  const Folder folder;
+  write_bytes(folder / "1.cfck", cfck_bytes({{"a"}, {}}));
+  write_bytes(folder / "2.cfck", cfck_bytes({{"b"}, {}}));
+  const std::string index = folder / "model.cfck.index.json";
+  write_text(index, R"({"weight_map": {"b": "2.cfck", "a": "1.cfck"}})");
+  const std::vector<std::string> sorted = {folder / "1.cfck", folder / "2.cfck"};
+  EXPECT_EQ(take(model::model_files(index)).paths, sorted);
+  const auto in_index_order = take(model::model_files(index, {.in_index_order = true}));
+  EXPECT_EQ(in_index_order.paths, (std::vector{sorted[1], sorted[0]}));
+  EXPECT_EQ(in_index_order.places.at("b"), 0U);
+  const auto limited = model::model_files(index, {.max_index_bytes = 20});
+  ASSERT_FALSE(limited);
+  EXPECT_EQ(limited.error().code, ErrorCode::kLimitExceeded);
+  EXPECT_NE(limited.error().message.find("max_index_bytes"), std::string::npos);
+}
+
+// As a download does that replaces one shard after another.
+TEST(ShardIndex, AFolderThatIsReplacedWhileItIsOpenedIsReadAgain) {
+  const Folder folder;
+  const auto put = [&](const std::string& suffix) {
+    write_bytes(folder / "new", cfck_bytes({{"a" + suffix}, {}}));
+    std::filesystem::rename(folder / "new", folder / "1.cfck");
+    write_bytes(folder / "new", cfck_bytes({{"b" + suffix}, {}}));
+    std::filesystem::rename(folder / "new", folder / "2.cfck");
+    write_text(folder / "new", R"({"weight_map": {"a)" + suffix + R"(": "1.cfck", "b)" + suffix +
+                                   R"(": "2.cfck"}})");
+    std::filesystem::rename(folder / "new", folder / "model.cfck.index.json");
+  };
+  for (int n_replaced = 0; n_replaced < 5; ++n_replaced) {
+    put(".0");
+    int n_opened = 0;
+    const auto open = [&](const std::string& path) {
+      auto opened = model::open_archive_file(path, ArchiveOptions{});
+      // Before the second shard is opened.
+      if (n_opened++ % 2 == 0 && n_opened / 2 < n_replaced) {
+        put("." + std::to_string(n_opened / 2 + 1));
+      }
+      return opened;
+    };
+    const model::OpenedModel model = take(model::open_model(folder.path(), open));
+    const std::string suffix = "." + std::to_string(n_replaced);
+    for (const std::string name : {"a", "b"}) {
+      ASSERT_NE(model.archive->find(name + suffix), nullptr) << name << n_replaced;
+    }
+    EXPECT_EQ(model.parts.size(), 2U);
+    EXPECT_EQ(model.archive->tensors().size(), 2U);
+  }
 }
 
 }  // namespace

@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     import torch
 
 _USED_BY = ("quality", "bits_per_weight", "size")
-# Plain lossy options leave these alone (encode/rules/encode_rules.cpp).
-_OPTIMIZER_NAMES = (
-    "*exp_avg*",
-    "*momentum_buffer*",
-    "optimizer.*",
-    "optimizer/*",
-    "optimizer_weights/*",
-)
 # By how much a root mean square may be another one's, as in a calibration.
 _TOLERANCE = 0.01
 
@@ -95,7 +87,7 @@ def _is_lossy(name: str, tensor: Any) -> bool:
         and tensor.dtype in FLOATS
         and tensor.dim() >= 2
         and tensor.numel() >= MIN_VALUES
-        and not any(_native.matches_glob(pattern, name) for pattern in _OPTIMIZER_NAMES)
+        and not _native.is_optimizer_state(name)
     )
 
 

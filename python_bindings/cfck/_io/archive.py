@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _native
@@ -11,63 +11,36 @@ from .._common.progress import Progress
 from .._frameworks.framework import Framework, TensorT, row_major
 from .._options.kinds import OpenOptions, ReadOptions
 from .._options.signatures import complete
-from ..errors import CfckError, CorruptError, IoError, LimitExceededError, NotFoundError
-from .folders import find_in_folder, read_index, watch
-from .loading import Loading, Wanted, bytes_to_decode, shift
+from ..errors import LimitExceededError, NotFoundError
+from .loading import Loading, bytes_to_decode, shift
 from .on_device import DeviceMemory
-from .parts import Make, Part, Reading, allocate, memory_of
+from .opening import open_bytes, open_path
+from .reader import Make, RecordReader, memory_of
+from .reading import Reading
 
 if TYPE_CHECKING:
     import torch
 
-_MAX_OPEN_ATTEMPTS = 5
-
 _Memory = TypeVar("_Memory")
-
-
-def _base_of(part: Part, index: int) -> int:
-    """The record that has the memory of a tensor."""
-    record = part.records[index]
-    return record.base if record.kind == _native.RecordKind.ALIAS else index
 
 
 class Archive:
     """The tensors of one file, of one byte string, or of a folder of shards. Thread-safe."""
 
-    def __init__(
-        self,
-        parts: Sequence[Part],
-        limits: Mapping[str, int],
-        decode: str,
-        shards: Mapping[str, Part] | None = None,
-    ) -> None:
-        self._parts = list(parts)
-        self._limits = limits
-        self._decode = decode
-        self._places: dict[str, tuple[Part, int]] = {}
-        for part in self._parts:
-            for index, record in enumerate(part.records):
-                if not record.hidden and (shards is None or shards.get(record.name) is part):
-                    self._places[record.name] = part, index
+    def __init__(self, native: _native.Archive, reading: Reading) -> None:
+        self._native = native
+        self._max_attachment_bytes = reading.limits.get("max_attachment_bytes")
+        self._reader = RecordReader(native, reading.decode)
+        self._indexes = {
+            record.name: index
+            for index, record in enumerate(self._reader.records)
+            if not record.hidden
+        }
 
     @classmethod
     def open(cls, filename: str | os.PathLike[str], options: OpenOptions) -> Archive:
         reading = Reading.of(complete(OpenOptions, options))
-        path = os.fsdecode(filename)
-        if os.path.isdir(path):
-            path = find_in_folder(path)
-        if not path.endswith(".json"):
-            return cls([Part.open_path(path, reading)], reading.limits, reading.decode)
-        for _ in range(_MAX_OPEN_ATTEMPTS):
-            folder = watch(path)
-            try:
-                archive = cls._open_shards(path, reading)
-                folder.check()
-                return archive
-            except CfckError:
-                if not folder.changed():
-                    raise
-        raise IoError(f"{path} was replaced repeatedly while it was read; try again")
+        return cls(open_path(filename, reading), reading)
 
     @classmethod
     def from_bytes(
@@ -75,110 +48,75 @@ class Archive:
     ) -> Archive:
         """``target``: where tensors go, so that bytes which are there already may stay."""
         reading = Reading.of(complete(ReadOptions, options))
-        return cls([Part.open_bytes(data, reading, target)], reading.limits, reading.decode)
-
-    @classmethod
-    def _open_shards(cls, index_path: str, reading: Reading) -> Archive:
-        folder = os.path.dirname(index_path)
-        weight_map = read_index(index_path, reading.limits.get("max_index_bytes"))
-        parts = {
-            shard: Part.open_path(os.path.join(folder, shard), reading)
-            for shard in dict.fromkeys(weight_map.values())
-        }
-        shards = {name: parts[shard] for name, shard in weight_map.items()}
-        archive = cls(list(parts.values()), reading.limits, reading.decode, shards)
-        archive._add_tied(weight_map)
-        for name, shard in weight_map.items():
-            if name not in archive._places:
-                raise CorruptError(
-                    f"{index_path}: tensor `{name}` should be in {shard}, but is not", record=name
-                )
-        return archive
-
-    def _add_tied(self, weight_map: Mapping[str, str]) -> None:
-        """Adds names that the index does not have, but that are tied to tensors which it has."""
-        bases = {(id(part), _base_of(part, index)) for part, index in self._places.values()}
-        for part in self._parts:
-            for index, record in enumerate(part.records):
-                if record.hidden or record.name in weight_map or record.name in self._places:
-                    continue
-                if (id(part), _base_of(part, index)) in bases:
-                    self._places[record.name] = part, index
+        return cls(open_bytes(data, reading, target), reading)
 
     def names(self) -> list[str]:
         """Names of all tensors in file order."""
-        return list(self._places)
+        return list(self._indexes)
 
     def metadata(self) -> dict[str, str]:
         """User metadata; of shards, the first one that has a key counts."""
-        merged: dict[str, str] = {}
-        for part in self._parts:
-            merged = {**part.metadata, **merged}
-        return merged
+        return self._native.metadata()
 
     def attachment(self, name: str, max_bytes: int) -> bytes | None:
         """A named byte string; of shards, the first one that has it. None if there is none.
 
         ``max_bytes`` is the most that it may have, unless the limits say otherwise.
         """
-        max_bytes = self._limits.get("max_attachment_bytes", max_bytes)
-        for part in self._parts:
-            n_bytes = part.file.attachments().get(name)
-            if n_bytes is None:
+        if self._max_attachment_bytes is not None:
+            max_bytes = self._max_attachment_bytes
+        for file, sizes in enumerate(self._native.attachments()):
+            if name not in sizes:
                 continue
-            if n_bytes > max_bytes:
+            if sizes[name] > max_bytes:
                 raise LimitExceededError(
-                    f"attachment `{name}` has {n_bytes} bytes, more than the {max_bytes} allowed; "
-                    "raise the limit max_attachment_bytes to read it"
+                    f"attachment `{name}` has {sizes[name]} bytes, more than the {max_bytes} "
+                    "allowed; raise the limit max_attachment_bytes to read it"
                 )
-            return part.file.attachment(name)
+            return self._native.attachment(file, name)
         return None
 
     def shards_with(self, attachment: str) -> int:
         """The number of files that have a named byte string."""
-        return sum(attachment in part.file.attachments() for part in self._parts)
+        return sum(attachment in sizes for sizes in self._native.attachments())
 
     def record(self, name: str) -> _native.Record:
-        part, index = self._find(name)
-        return part.records[index]
+        return self._reader.records[self._index(name)]
 
     def base(self, name: str) -> _native.Record | None:
         """The record whose stored bytes an alias or a duplicate uses."""
-        part, index = self._find(name)
-        record = part.records[index]
-        shares = record.kind in (_native.RecordKind.ALIAS, _native.RecordKind.DUPLICATE)
-        return part.records[record.base] if shares else None
+        return self._native.base_of(self._index(name))
 
     def is_chunked(self, name: str) -> bool:
         """Whether a tensor is decoded by whole chunks; other formats are read from any place."""
-        return self._find(name)[0].file.format == "cfck"
+        return self._reader.format_of(self._index(name)) == "cfck"
 
     def source(self, name: str) -> tuple[Any, ...]:
         """Equal for names that are the same elements of one file."""
-        part, index = self._find(name)
-        record = part.records[index]
+        index = self._index(name)
+        record = self._reader.records[index]
         if record.kind != _native.RecordKind.ALIAS:
-            return id(part), index, 0, tuple(record.shape), row_major(record.shape)
+            return id(self), index, 0, tuple(record.shape), row_major(record.shape)
         place = record.element_offset, tuple(record.shape), tuple(record.strides)
-        return id(part), record.base, *place
+        return id(self), record.base, *place
 
-    def _find(self, name: str) -> tuple[Part, int]:
+    def _index(self, name: str) -> int:
         try:
-            return self._places[name]
+            return self._indexes[name]
         except KeyError:
             raise NotFoundError(f"File does not contain tensor {name}", record=name) from None
 
-    def _wanted(self, names: Iterable[str]) -> list[Wanted]:
-        return [(name, *self._find(name)) for name in names]
-
     def allocate(self, names: Iterable[str], make: Make[_Memory]) -> list[_Memory]:
         """Memory for whole tensors that one call reads, after the limits were asked."""
-        return allocate([(*self._find(name), None) for name in names], make)
+        return self._reader.allocate([(self._index(name), None) for name in names], make)
+
+    def decoder_of(self, name: str, device: torch.device | None) -> DeviceMemory | None:
+        """The device that decodes a tensor which goes to ``device``; None: the host does."""
+        return self._reader.decoder(self._index(name), device)
 
     def read_into(self, name: str, address: int, n_bytes: int) -> None:
         """Decodes one tensor, contiguous, into memory."""
-        part, index = self._find(name)
-        part.read_many([(index, address, n_bytes)], None)
+        self._reader.read([(self._index(name), address, n_bytes)], None)
 
     def read_all_into(
         self,
@@ -190,24 +128,16 @@ class Archive:
 
         ``device``: where the memory is, which must be able to decode; None: on the host.
         """
-        by_part: dict[int, tuple[Part, list[tuple[int, int, int]]]] = {}
-        for name, address, n_bytes in targets:
-            part, index = self._find(name)
-            by_part.setdefault(id(part), (part, []))[1].append((index, address, n_bytes))
-        total_bytes = sum(n for _, requests in by_part.values() for _, _, n in requests)
+        requests = [(self._index(name), address, n_bytes) for name, address, n_bytes in targets]
+        if device is None:
+            self._reader.read(requests, progress)
+            return
+        total_bytes = sum(n_bytes for _, _, n_bytes in requests)
         done_bytes = 0
-        for part, requests in by_part.values():
+        for group in self._reader.by_file(requests):
             told = shift(progress, done_bytes, total_bytes)
-            decoder = part.decoder(device, self._decode) if device else None
-            if decoder is None:
-                part.read_many(requests, told)
-            else:
-                part.read_on_device(decoder, [(*request, (), ()) for request in requests], told)
-            done_bytes += sum(n_bytes for _, _, n_bytes in requests)
-
-    def decoder_of(self, name: str, device: torch.device | None) -> DeviceMemory | None:
-        """The device that decodes a tensor which goes to ``device``; None: the host does."""
-        return self._find(name)[0].decoder(device, self._decode)
+            self._reader.read(group, told, self._reader.decoder(group[0][0], device))
+            done_bytes += sum(n_bytes for _, _, n_bytes in group)
 
     def load_box(
         self,
@@ -218,18 +148,14 @@ class Archive:
         device: torch.device | None,
     ) -> TensorT:
         """The box of a tensor that begins at ``starts`` and ends before ``stops``."""
-        part, index = self._find(name)
+        index = self._index(name)
         shape = [stop - start for start, stop in zip(starts, stops, strict=True)]
-        decoder = part.decoder(device, self._decode)
-        [(memory, address, n_bytes)] = allocate(
-            [(part, index, shape)], memory_of(decoder or framework)
+        decoder = self._reader.decoder(index, device)
+        [(memory, address, n_bytes)] = self._reader.allocate(
+            [(index, shape)], memory_of(decoder or framework)
         )
-        if decoder is None:
-            part.read_slice(index, starts, stops, address, n_bytes)
-        else:
-            request = (index, address, n_bytes, starts, stops)
-            part.read_on_device(decoder, [request], None)
-        box = framework.finish(memory, part.records[index].dtype, shape)
+        self._reader.read_box((index, address, n_bytes, starts, stops), decoder)
+        box = framework.finish(memory, self._reader.records[index].dtype, shape)
         if device is None or decoder is not None:
             return box
         return framework.to_device(box, device)
@@ -242,8 +168,8 @@ class Archive:
         out: TensorT | None = None,
     ) -> TensorT:
         """One tensor; into ``out``, if given."""
-        part, index = self._find(name)
-        record = part.records[index]
+        index = self._index(name)
+        record = self._reader.records[index]
         if out is not None:
             target = framework.target(out, record.dtype, record.shape, name)
             if target is not None:
@@ -252,16 +178,13 @@ class Archive:
             device = framework.device_of(out)
         if device is not None:
             framework.reach_device(device)
-        decoder = part.decoder(device, self._decode)
+        decoder = self._reader.decoder(index, device)
         if decoder is not None and out is not None and decoder.takes_in_place(out):
-            request = (index, framework.address(out), record.decoded_bytes, (), ())
-            part.read_on_device(decoder, [request], None)
+            request = (index, framework.address(out), record.decoded_bytes)
+            self._reader.read([request], None, decoder)
             return out
         [(memory, address, n_bytes)] = self.allocate([name], memory_of(decoder or framework))
-        if decoder is None:
-            self.read_into(name, address, n_bytes)
-        else:
-            part.read_on_device(decoder, [(index, address, n_bytes, (), ())], None)
+        self._reader.read([(index, address, n_bytes)], None, decoder)
         tensor = framework.finish(memory, record.dtype, record.shape)
         if out is not None:
             framework.copy(out, tensor)
@@ -278,7 +201,8 @@ class Archive:
         progress: Progress | None = None,
     ) -> dict[str, TensorT]:
         """Several tensors, tied where the file ties them. ``device`` None: the host."""
-        return Loading(framework, device, progress, self._decode).run(self._wanted(names))
+        wanted = [(name, self._index(name)) for name in names]
+        return Loading(self._reader, framework, device, progress).run(wanted)
 
     def load_all(
         self,
@@ -287,8 +211,8 @@ class Archive:
         progress: Progress | None = None,
     ) -> dict[str, TensorT]:
         """All tensors in file order."""
-        return self.load(self._places, framework, device, progress)
+        return self.load(self._indexes, framework, device, progress)
 
     def bytes_to_load(self, names: Iterable[str]) -> int:
         """The bytes that load() of these names decodes, the total of its progress."""
-        return bytes_to_decode(self._wanted(names))
+        return bytes_to_decode(self._reader, [self._index(name) for name in names])

@@ -14,7 +14,7 @@ from .._options.kinds import MessageOptions
 from .._options.native import native_options
 from .._options.signatures import complete, takes
 from ..errors import InvalidArgumentError, LimitExceededError
-from .parts import flat_bytes
+from .opening import flat_bytes
 
 if TYPE_CHECKING:
     import torch

@@ -95,13 +95,16 @@ def device_of_bytes(
 
 
 def read_on_device(
-    file: _native.File,
+    archive: _native.Archive,
     memory: DeviceMemory,
     requests: list[DeviceRequest],
     progress: Progress | None,
 ) -> None:
-    """Reads into the memory of a device; the values are there when this returns."""
-    load = _native.DeviceLoad(file, requests, memory.number, progress)
+    """Reads boxes of records of one file into the memory of a device.
+
+    The values are there when this returns.
+    """
+    load = _native.DeviceLoad(archive, requests, memory.number, progress)
     workspace = memory.workspace(load.workspace_bytes)
     staging = memory.staging(load.staging_bytes)
     load.run(workspace.data_ptr(), staging.data_ptr(), load.staging_bytes, memory.stream())

@@ -112,7 +112,7 @@ def test_the_limit_is_asked_before_there_is_memory(tmp_path, monkeypatch, claim)
 def test_native_sizes_are_summed(tmp_path):
     path = tmp_path / "m.cfck"
     save_file({"a": np.zeros(10, np.float32)}, path)
-    file = _native.File.open_path(
+    file = _native.Archive.open_path(
         str(path).encode(), map=False, only_tensors=False, threads=1, verify=True,
         max_decoded_bytes=100, limits={},
     )  # fmt: skip

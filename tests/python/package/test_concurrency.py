@@ -72,8 +72,8 @@ def test_an_update_shows_when_it_is_finished(path):
         ("save with a bound", "write_bytes"),
         ("compress", "write_bytes"),
         ("update", "update_file"),
-        ("load", "File.read_many"),
-        ("slice", "File.read_slice"),
+        ("load", "Archive.read_many"),
+        ("slice", "Archive.read_slice"),
     ],
 )
 def test_the_gil_is_released(path, monkeypatch, call, native):
@@ -93,7 +93,7 @@ def test_the_gil_is_released(path, monkeypatch, call, native):
         "slice": lambda: cfck.safe_open(path, "pt", threads=1).get_slice("w")[1:],
     }
     inside, seen, stop = False, threading.Event(), threading.Event()
-    owner = _native.File if native.startswith("File.") else _native
+    owner = _native.Archive if native.startswith("Archive.") else _native
     name = native.rpartition(".")[2]
     function = getattr(owner, name)
 

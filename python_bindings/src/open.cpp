@@ -1,0 +1,109 @@
+// Files of tensors, opened, whatever their format.
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "archive.hpp"
+#include "cfck/cuda.hpp"
+#include "paths.hpp"
+
+namespace cfck::python {
+namespace {
+
+using namespace nb::literals;
+
+// Limits by name.
+using LimitChoices = std::map<std::string, std::uint64_t>;
+
+ArchiveOptions archive_options(unsigned threads, bool verify, std::uint64_t max_decoded_bytes,
+                               const LimitChoices& limits) {
+  ArchiveOptions options;
+  options.decode.threads = threads;
+  options.decode.verify_chunks = verify;
+  options.decode.limits.max_decoded_bytes = max_decoded_bytes;
+  for (const auto& [name, value] : limits) {
+    if (!set_limit(options.decode.limits, name, value)) {
+      raise(invalid_argument("there is no limit \"" + name + "\"; limits are " +
+                             std::string(limit_names())));
+    }
+  }
+  return options;
+}
+
+std::unique_ptr<Archive> open_path(const nb::bytes& path, bool map, bool only_tensors,
+                                   unsigned threads, bool verify, std::uint64_t max_decoded_bytes,
+                                   const LimitChoices& limits) {
+  ArchiveOptions options = archive_options(threads, verify, max_decoded_bytes, limits);
+  options.mode = map ? ReadMode::kMmap : ReadMode::kPread;
+  options.only_tensors = only_tensors;
+  const auto given = limits.find("max_index_bytes");
+  const auto max_index_bytes =
+      given == limits.end() ? std::nullopt : std::optional<std::uint64_t>(given->second);
+  return std::make_unique<Archive>(path_of(path), options, max_index_bytes);
+}
+
+std::unique_ptr<Archive> open_memory(nb::object owner, std::uintptr_t address,
+                                     std::uint64_t n_bytes, unsigned threads, bool verify,
+                                     std::uint64_t max_decoded_bytes, const LimitChoices& limits) {
+  auto source = std::make_unique<MemorySource>(ByteView(bytes_at(address, n_bytes)));
+  return std::make_unique<Archive>(std::move(source), std::move(owner),
+                                   archive_options(threads, verify, max_decoded_bytes, limits));
+}
+
+std::unique_ptr<Archive> open_on_device(nb::object owner, int device, std::uintptr_t address,
+                                        std::uint64_t n_bytes, unsigned threads, bool verify,
+                                        std::uint64_t max_decoded_bytes,
+                                        const LimitChoices& limits) {
+  const ArchiveOptions options = archive_options(threads, verify, max_decoded_bytes, limits);
+  auto source = take(without_gil([&] {
+    return cuda::DeviceSource::open(device, reinterpret_cast<const void*>(address), n_bytes);
+  }));
+  return std::make_unique<Archive>(std::move(source), std::move(owner), options);
+}
+
+}  // namespace
+
+void bind_archive(nb::module_& module) {
+  nb::class_<Archive>(module, "Archive",
+                      "Files of any format, opened: one, or those of a folder. All methods may be "
+                      "called concurrently.")
+      .def_static("open_path", &open_path, "path"_a, nb::kw_only(), "map"_a, "only_tensors"_a,
+                  "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a,
+                  "Opens a file, an index of shards, or a folder with one model.")
+      .def_static("open_memory", &open_memory, "owner"_a, "address"_a, "n_bytes"_a, nb::kw_only(),
+                  "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a)
+      .def_static(
+          "open_device", &open_on_device, "owner"_a, "device"_a, "address"_a, "n_bytes"_a,
+          nb::kw_only(), "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a,
+          "Opens bytes in the memory of a CUDA device, complete by now, which `owner` keeps "
+          "alive.")
+      .def("records", &Archive::records, "All records in file order, hidden ones included.")
+      .def("base_of", &Archive::base_of, "record"_a,
+           "The record whose bytes an alias or a duplicate uses; None for others.")
+      .def(
+          "metadata", [](const Archive& archive) { return archive.tensors().metadata(); },
+          "User metadata; of several files, the first one that has a key counts.")
+      .def("notes", &Archive::notes, "Paths, and what their files have and was not read.")
+      .def("attachments", &Archive::attachments,
+           "For each file the names of its attachments, and how many bytes each has.")
+      .def("attachment", &Archive::attachment, "file"_a, "name"_a)
+      .def("formats", &Archive::formats, "The format of each file: cfck, safetensors...")
+      .def("check_sizes", &Archive::check_sizes, "sizes"_a,
+           "LimitExceededError if one call may not return so much of a file: (record index, bytes) "
+           "each.")
+      .def("read_many", &Archive::read_many, "requests"_a, "progress"_a.none(),
+           "Decodes records into memory: (record index, address, bytes) each.")
+      .def("read_slice", &Archive::read_slice, "record"_a, "starts"_a, "stops"_a, "address"_a,
+           "n_bytes"_a, "Decodes a box of a record into memory.");
+}
+
+}  // namespace cfck::python
