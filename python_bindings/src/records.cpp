@@ -14,7 +14,7 @@ namespace cfck::python {
 namespace {
 
 // Returns an empty string for a record without digest: a tensor of a safetensors file.
-std::string digest_hex(const Record& record) {
+std::string digest_hex(const ListedRecord& record) {
   if (record.digest == Digest{}) return {};
   return detail::hexadecimal(std::span<const std::uint8_t>(record.digest));
 }
@@ -22,7 +22,7 @@ std::string digest_hex(const Record& record) {
 // Makes a property of the error; None for a record that is not lossy.
 template <class Get>
 auto of_error(Get get) {
-  return [get](const Record& record) {
+  return [get](const ListedRecord& record) {
     using Value = decltype(get(*record.error));
     return record.error ? std::optional<Value>(get(*record.error)) : std::nullopt;
   };
@@ -31,7 +31,7 @@ auto of_error(Get get) {
 // Makes a property of the bound, the target or the quality; None where there is none.
 template <class Get>
 auto of_bound(Get get) {
-  return [get](const Record& record) {
+  return [get](const ListedRecord& record) {
     using Value = decltype(get(record.error->bound));
     const bool has_bound = record.error && record.error->bound.kind != BoundKind::kNone;
     return has_bound ? std::optional<Value>(get(record.error->bound)) : std::nullopt;
@@ -40,7 +40,7 @@ auto of_bound(Get get) {
 
 template <class Get>
 auto of_quality(Get get) {
-  return [get](const Record& record) {
+  return [get](const ListedRecord& record) {
     using Value = decltype(get(*record.error));
     const bool has_quality = record.error && record.error->quality;
     return has_quality ? std::optional<Value>(get(*record.error)) : std::nullopt;
@@ -49,7 +49,7 @@ auto of_quality(Get get) {
 
 template <class Get>
 auto of_target(Get get) {
-  return [get](const Record& record) {
+  return [get](const ListedRecord& record) {
     using Value = decltype(get(record.error->quality->target));
     const bool has_target = record.error && record.error->quality &&
                             record.error->quality->target.kind != TargetKind::kNone;
@@ -72,12 +72,13 @@ void bind_record(nb::module_& module) {
       .def_ro("file", &ListedRecord::file, "Number of the file that has it.")
       .def_ro("kind", &Record::kind)
       .def_prop_ro(
-          "dtype", [](const Record& record) { return std::string(dtype_name(record.dtype)); },
+          "dtype", [](const ListedRecord& record) { return std::string(dtype_name(record.dtype)); },
           "Name of the dtype, as in safetensors.")
       .def_prop_ro("codec",
-                   [](const Record& record) { return std::string(codec_name(record.codec)); })
-      .def_prop_ro("entropy",
-                   [](const Record& record) { return std::string(entropy_name(record.entropy)); })
+                   [](const ListedRecord& record) { return std::string(codec_name(record.codec)); })
+      .def_prop_ro(
+          "entropy",
+          [](const ListedRecord& record) { return std::string(entropy_name(record.entropy)); })
       .def_ro("shape", &Record::shape)
       .def_ro("base", &Record::base, "Index of the base record of an alias.")
       .def_ro("element_offset", &Record::element_offset, "First element of an alias in its base.")
@@ -87,7 +88,8 @@ void bind_record(nb::module_& module) {
       .def_ro("stored_bytes", &Record::stored_bytes)
       .def_ro("n_chunks", &Record::n_chunks)
       .def_prop_ro("digest", digest_hex, "Hash of the decoded bytes, in hexadecimal.")
-      .def_prop_ro("bits_per_weight", &Record::bits_per_weight)
+      .def_prop_ro("bits_per_weight",
+                   [](const ListedRecord& record) { return record.bits_per_weight(); })
       .def_prop_ro("bound_kind", of_error([](const RecordError& error) {
                      return std::string(bound_kind_name(error.bound.kind));
                    }))
