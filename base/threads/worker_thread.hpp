@@ -31,8 +31,9 @@ class ReservedPages {
   }
 
  private:
-  // glibc asks for 132 KiB where its heap has to grow, and for 1 MiB where it cannot.
-  static constexpr std::size_t kBytes = std::size_t{2} << 20;
+  // glibc asks for 132 KiB where its heap has to grow, and for 1 MiB where it cannot. The rest is
+  // for threads that are at work already, and may take memory at the same time.
+  static constexpr std::size_t kBytes = std::size_t{32} << 20;
   void* pages_;
 };
 

@@ -220,14 +220,10 @@ class Archive:
         """All records in file order, hidden ones included."""
 
     def base_of(self, record: int) -> Record | None:
-        """
-        The record whose bytes an alias or a duplicate uses; None for others.
-        """
+        """The record whose bytes an alias or a duplicate uses; None for others."""
 
     def metadata(self) -> dict[str, str]:
-        """
-        User metadata; of several files, the first one that has a key counts.
-        """
+        """User metadata; of several files, the first one that has a key counts."""
 
     def notes(self) -> list[tuple[bytes, str]]:
         """Paths, and what their files have and was not read."""
