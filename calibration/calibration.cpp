@@ -86,16 +86,16 @@ bool Calibration::is_used_by(const EncodeOptions& options) const {
                      [&](const EncodeRule& rule) { return is_spectral(rule.options); });
 }
 
-Result<std::shared_ptr<const codec::SecondMoments>> Calibration::second_moments(
+Result<std::shared_ptr<const spectral::SecondMoments>> Calibration::second_moments(
     const CalibratedSteps& steps) const {
-  return run_guarded([&]() -> Result<std::shared_ptr<const codec::SecondMoments>> {
+  return run_guarded([&]() -> Result<std::shared_ptr<const spectral::SecondMoments>> {
     CFCK_TRY_ASSIGN(std::vector<float> moments, copy_of(*arrays_, steps.second_moment));
     const std::uint64_t n = arrays_->find(steps.second_moment)->shape[1];
     if (moments.size() != n * n || !calibration::is_finite(moments)) {
       return calibration::unsound("a second moment has NaN or infinities", steps.second_moment);
     }
     shrink(n, steps.n_positions, moments);
-    return std::make_shared<const codec::SecondMoments>(std::move(moments), n);
+    return std::make_shared<const spectral::SecondMoments>(std::move(moments), n);
   });
 }
 

@@ -44,7 +44,7 @@ void add_group(std::span<const float> moments, std::uint64_t group, bool is_full
 
 std::vector<std::uint32_t> kernel_sides(const Shape& shape) {
   std::vector<std::uint32_t> sides;
-  for (const std::uint8_t side : codec::kernel_block(shape)) {
+  for (const std::uint8_t side : spectral::kernel_block(shape)) {
     sides.push_back(side);
   }
   return sides;

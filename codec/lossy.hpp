@@ -15,11 +15,13 @@
 
 namespace cfck {
 struct CalibratedSteps;  // cfck/calibration.hpp
+namespace spectral {
+class SecondMoments;
 }
+}  // namespace cfck
 
 namespace cfck::codec {
 
-class SecondMoments;
 class CodecRequest;
 using SharedRequest = std::shared_ptr<const CodecRequest>;
 
@@ -81,7 +83,7 @@ struct LossyOptions {
 struct CalibratedTensor {
   const Calibration* calibration = nullptr;
   const CalibratedSteps* steps = nullptr;
-  std::function<Result<std::shared_ptr<const SecondMoments>>()> second_moments;
+  std::function<Result<std::shared_ptr<const spectral::SecondMoments>>()> second_moments;
   std::function<Result<std::shared_ptr<const std::vector<float>>>()> corrected_values;
 };
 

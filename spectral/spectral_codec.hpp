@@ -2,8 +2,9 @@
 #pragma once
 
 #include "codec/registration.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 class SpectralDecoder final : public Decoder {
  public:
@@ -24,6 +25,10 @@ class SpectralEncoder final : public LossyEncoder {
   Result<LossyDecision> plan(const LossyRecord& record, const ReadValues& read,
                              Scratch& scratch) const override;
 };
+
+}  // namespace cfck::spectral
+
+namespace cfck::codec {
 
 const Decoder& spectral_decoder() noexcept;
 CodecEncoders spectral_encoders() noexcept;

@@ -6,7 +6,7 @@
 #include "spectral/layout/spectral_scratch.hpp"
 #include "spectral/spectral_codec.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // Chunks of a record come one after another: their preamble is parsed once.
@@ -54,9 +54,13 @@ Result<void> SpectralDecoder::decode(const ChunkInfo& info, ByteView payload, Sc
   return decode_spectral(spectral_info(info, parameters), payload, scratch, out);
 }
 
+}  // namespace cfck::spectral
+
+namespace cfck::codec {
+
 const Decoder& spectral_decoder() noexcept {
-  static constinit MadeOnce<const SpectralDecoder> decoder;
-  return decoder.get([] { return SpectralDecoder(); });
+  static constinit MadeOnce<const spectral::SpectralDecoder> decoder;
+  return decoder.get([] { return spectral::SpectralDecoder(); });
 }
 
 }  // namespace cfck::codec

@@ -11,7 +11,7 @@
 #include "spectral/plan/spectral_request.hpp"
 #include "spectral/spectral_codec.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 class PlannedTensor final : public LossyPlan {
@@ -103,9 +103,13 @@ Result<LossyDecision> SpectralEncoder::plan(const LossyRecord& record, const Rea
   }
 }
 
+}  // namespace cfck::spectral
+
+namespace cfck::codec {
+
 CodecEncoders spectral_encoders() noexcept {
-  static constinit MadeOnce<const SpectralEncoder> encoder;
-  return {.lossy = &encoder.get([] { return SpectralEncoder(); })};
+  static constinit MadeOnce<const spectral::SpectralEncoder> encoder;
+  return {.lossy = &encoder.get([] { return spectral::SpectralEncoder(); })};
 }
 
 }  // namespace cfck::codec

@@ -12,7 +12,7 @@
 #include "spectral/spectral_codec.hpp"
 #include "spectral/transforms/dct.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // Coefficients of the original of a chunk, and the errors of those that were decoded, in base
@@ -45,8 +45,8 @@ Result<Comparison> compare(const ChunkInfo& info, const SpectralCoding& coding, 
   CFCK_TRY_ASSIGN(ChunkSlices slices,
                   ChunkSlices::create(coding.geometry, true, info.first_elem, n_values));
   slices.each([&](std::size_t first, std::size_t, const SpectralGeometry::Region& region) {
-    spectral::forward_dct(found.values.data() + first, region.shape, region.sides);
-    spectral::forward_dct(found.errors.data() + first, region.shape, region.sides);
+    forward_dct(found.values.data() + first, region.shape, region.sides);
+    forward_dct(found.errors.data() + first, region.shape, region.sides);
   });
   return found;
 }
@@ -160,4 +160,4 @@ void SpectralDescription::add_shared_bytes(std::uint64_t n_bytes) {
   }
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

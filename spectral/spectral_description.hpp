@@ -8,8 +8,9 @@
 #include "codec/codec.hpp"
 #include "spectral/layout/spectral_geometry.hpp"
 #include "spectral/layout/spectral_parameters.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Sums over the coefficients of a band; squares are in units of the squared base step.
 struct BandTotals {
@@ -70,4 +71,4 @@ class SpectralDescription {
   std::vector<std::byte> decoded_;  // of the last chunk
 };
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -26,7 +26,7 @@
 namespace {
 
 using namespace cfck;
-using namespace cfck::codec;
+using namespace cfck::spectral;
 
 constexpr std::uint64_t kChunkElems = std::uint64_t{1} << 18;
 // More than caches hold.

@@ -16,7 +16,7 @@
 
 namespace cfck {
 
-namespace codec {
+namespace spectral {
 class SecondMoments;
 }
 namespace calibration {
@@ -106,7 +106,7 @@ class CFCK_API Calibration {
   // Reads the matrix that `steps` names, and shrinks what is beside its diagonal as far as few
   // inputs make it uncertain. The result is for writers: its type is not public. Errors: those of
   // reading; kCorrupt.
-  Result<std::shared_ptr<const codec::SecondMoments>> second_moments(
+  Result<std::shared_ptr<const spectral::SecondMoments>> second_moments(
       const CalibratedSteps& steps) const;
   // Reads the corrected values that `steps` names, in the order of the tensor. Errors: those of
   // reading; kCorrupt.

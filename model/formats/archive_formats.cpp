@@ -153,6 +153,7 @@ Result<const ArchiveFormat*> format_of(const ByteSource& source) {
   if (!is_left_to_reader) {
     if (auto other = no_tensors(head, title_of(path))) return std::move(*other);
   }
+  if (has_suffix_of(path, cfck_format())) return &cfck_format();
   if (const ArchiveFormat* const format = recognised_or_resembled(head)) return format;
   for (const ArchiveFormat* format : file_formats()) {
     if (has_suffix_of(path, *format)) return format;

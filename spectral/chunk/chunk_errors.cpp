@@ -7,7 +7,7 @@
 #include "codec/indices/error_bound.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 template <class Value>
@@ -56,4 +56,4 @@ ErrorTotals measure_errors(DType dtype, ByteView values, ByteView decoded,
   return totals;
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

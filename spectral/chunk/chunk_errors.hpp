@@ -7,8 +7,9 @@
 
 #include "cfck/tensor.hpp"
 #include "codec/error_totals.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Measures the errors of finite values. n_exact is 0.
 ErrorTotals measure_errors(DType dtype, ByteView values, ByteView decoded);
@@ -19,4 +20,4 @@ ErrorTotals measure_errors(DType dtype, ByteView values, ByteView decoded,
                            std::optional<double> max_abs_error,
                            std::vector<std::uint32_t>& to_correct);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

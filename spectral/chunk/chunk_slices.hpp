@@ -5,8 +5,9 @@
 #include <algorithm>
 
 #include "spectral/layout/spectral_geometry.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 class ChunkSlices {
  public:
@@ -55,4 +56,4 @@ class ChunkSlices {
   SpectralGeometry::Region region_;
 };
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

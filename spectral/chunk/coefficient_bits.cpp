@@ -9,7 +9,7 @@
 #include "codec/common/varint.hpp"
 #include "codec/entropy/rans/tables/static_tables.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 using SymbolBits = std::array<double, kRansSymbols>;
@@ -103,4 +103,4 @@ void coefficient_bits(const SpectralMerge& coded, const RansDecodeTable* const* 
   });
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -3,8 +3,9 @@
 
 #include "codec/entropy/rans/tables/rans_table.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Writes the bits of each coefficient, in coded order: of its symbol, of its low bits, and of its
 // level where it is an escape. A symbol takes as many as its frequency says, a fraction; `tables`
@@ -14,4 +15,4 @@ namespace cfck::codec {
 void coefficient_bits(const SpectralMerge& coded, const RansDecodeTable* const* tables,
                       double* bits);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -6,7 +6,7 @@
 #include "spectral/layout/coefficient_fields.hpp"
 #include "spectral/transforms/dct.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 Result<void> coefficients_in_steps(const SpectralChunkInfo& info, const SpectralGeometry& geometry,
                                    const SpectralParameters& parameters, ByteView values,
@@ -23,7 +23,7 @@ Result<void> coefficients_in_steps(const SpectralChunkInfo& info, const Spectral
   slices.each([&](std::size_t first, std::size_t n, const SpectralGeometry::Region& region) {
     kernels.load_values(info.dtype, values.data() + first * value_bytes, n, some.data());
     if (parameters.transforms) {
-      spectral::forward_dct(some.data(), region.shape, region.sides);
+      forward_dct(some.data(), region.shape, region.sides);
     }
     kernels.divide(some.data(), steps.empty() ? nullptr : steps.data() + first, parameters.step, n,
                    in_steps.data() + first);
@@ -31,4 +31,4 @@ Result<void> coefficients_in_steps(const SpectralChunkInfo& info, const Spectral
   return {};
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -5,8 +5,9 @@
 #include <span>
 
 #include "spectral/chunk/spectral.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Coefficients divided by their steps, in storage order. NaN and infinities are taken as zeros;
 // values beyond 2^30 steps are clamped. Errors: kCorrupt for blocks that the chunk cuts.
@@ -14,4 +15,4 @@ Result<void> coefficients_in_steps(const SpectralChunkInfo& info, const Spectral
                                    const SpectralParameters& parameters, ByteView values,
                                    std::span<float> in_steps);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

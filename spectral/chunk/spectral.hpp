@@ -8,8 +8,9 @@
 #include "codec/codec.hpp"
 #include "codec/error_totals.hpp"
 #include "spectral/layout/spectral_parameters.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 class SecondMoments;
 
@@ -80,4 +81,4 @@ Result<void> check_spectral_chunk(const SpectralChunkInfo& info);
 // Returns the chunk as the lossless codec sees it.
 ChunkInfo lossless_info(const SpectralChunkInfo& info);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -23,7 +23,7 @@
 #include "spectral/layout/spectral_scratch.hpp"
 #include "spectral/transforms/dct.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 struct SpectralSections {
@@ -370,7 +370,7 @@ class ChunkDecoder {
     }
     slices_.each([&](std::size_t first, std::size_t n, const SpectralGeometry::Region& region) {
       if (parameters_.transforms) {
-        spectral::inverse_dct(values + first, region.shape, region.sides);
+        inverse_dct(values + first, region.shape, region.sides);
       }
       if (in_place) {
         clear_nans(values + first, n);
@@ -495,4 +495,4 @@ Result<void> measure_spectral_bits(const SpectralChunkInfo& info, ByteView paylo
   });
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

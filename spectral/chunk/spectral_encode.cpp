@@ -18,7 +18,7 @@
 #include "spectral/layout/coefficient_order.hpp"
 #include "spectral/layout/spectral_scratch.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // The family of tables whose costs are used to choose indices: normal values, with lambda.
@@ -398,4 +398,4 @@ Result<void> encode_spectral(const SpectralChunkInfo& info, const SpectralParame
   }
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -6,7 +6,7 @@
 #include "codec/errors.hpp"
 #include "spectral/layout/coefficient_fields.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 inline constexpr std::uint8_t kAllFlags =
@@ -146,4 +146,4 @@ Result<std::uint32_t> spectral_body_bytes(const SpectralChunkInfo& info, ByteVie
   return header.body_bytes;
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

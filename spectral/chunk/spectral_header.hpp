@@ -4,8 +4,9 @@
 #include <optional>
 
 #include "spectral/chunk/spectral.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Modes 0 to 3 are those of the lossless codec.
 inline constexpr std::uint8_t kSpectralInline = 4;
@@ -46,4 +47,4 @@ void append_spectral_header(SpectralHeader& header, EntropyId entropy, bool has_
                             const SpectralParameters* inline_parameters,
                             std::vector<std::byte>& out);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

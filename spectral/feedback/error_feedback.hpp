@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "spectral/names/codec_names.hpp"
+
 namespace cfck::spectral {
 
 // For a row of weights with errors e, H being the second moment of its inputs,

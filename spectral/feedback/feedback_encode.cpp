@@ -5,7 +5,7 @@
 
 #include "spectral/kernels/trellis_steps.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 class BlockEncoder {
@@ -173,7 +173,7 @@ class BlockEncoder {
   std::vector<std::uint8_t> states_;  // of the lanes
   std::vector<std::uint32_t> turns_;  // columns in the order of the search
   std::vector<std::size_t> fold_begins_;
-  std::shared_ptr<const spectral::ErrorFeedback> feedback_;
+  std::shared_ptr<const ErrorFeedback> feedback_;
   std::vector<FeedbackColumn> columns_;
   std::vector<float> targets_;
   std::vector<std::int32_t> indices_;
@@ -197,4 +197,4 @@ bool search_with_feedback(const RowBlocks& blocks, const SpectralGeometry& geome
   return BlockEncoder(blocks, geometry, parameters, moments, search, values, compensated).run();
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

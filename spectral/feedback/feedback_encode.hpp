@@ -4,8 +4,9 @@
 #include "spectral/feedback/second_moments.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 #include "spectral/layout/row_blocks.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Searches as SpectralKernels::search does. `values` are those of `search`, in the order of
 // `blocks`; escaped ones become the levels that they are coded as. All groups are coded, their
@@ -19,4 +20,4 @@ bool search_with_feedback(const RowBlocks& blocks, const SpectralGeometry& geome
 // Sides of the kernels if they are transformed, else none: in the form that SecondMoments takes.
 SecondMoments::Sides transformed_sides(const SpectralParameters& parameters);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -6,7 +6,7 @@
 
 #include "spectral/feedback/step_learning.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 inline constexpr int kRounds = 2;
@@ -35,8 +35,7 @@ std::optional<StepField> feedback_steps(const SpectralGeometry& geometry,
   }
   const double mean =
       std::accumulate(diagonal.begin(), diagonal.end(), 0.0) / static_cast<double>(diagonal.size());
-  spectral::SeparableSteps found =
-      spectral::steps_of_weights(weights, geometry.kernel_size(), mean);
+  SeparableSteps found = steps_of_weights(weights, geometry.kernel_size(), mean);
   StepField steps;
   steps.columns = std::move(found.columns);
   steps.bands.resize(found.bands.size());
@@ -46,4 +45,4 @@ std::optional<StepField> feedback_steps(const SpectralGeometry& geometry,
   return steps;
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

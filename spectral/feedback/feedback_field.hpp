@@ -7,8 +7,9 @@
 #include "spectral/feedback/second_moments.hpp"
 #include "spectral/layout/spectral_geometry.hpp"
 #include "spectral/layout/step_field.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // A step field, with the places in a row ordered so that those come first whose errors cost least
 // once they have been compensated: a few rounds of elimination, each in the order that the previous
@@ -19,4 +20,4 @@ std::optional<StepField> feedback_steps(const SpectralGeometry& geometry,
                                         const std::vector<double>& squares,
                                         const SecondMoments& moments);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

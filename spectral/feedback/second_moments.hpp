@@ -8,8 +8,9 @@
 
 #include "base/forks/forks.hpp"
 #include "spectral/feedback/error_feedback.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // May be used by several threads at once. Results computed from the matrix are kept: trials of
 // different steps ask for the same. Holds up to kKept + 1 matrices of n * n floats.
@@ -30,8 +31,7 @@ class SecondMoments {
   // The diagonal in the domain of transformed kernels with these sides; without sides, of values.
   std::vector<double> diagonal(const Sides& sides) const;
   // The compensation, with columns in this order.
-  std::shared_ptr<const spectral::ErrorFeedback> feedback(const Sides& sides,
-                                                          const Order& order) const;
+  std::shared_ptr<const ErrorFeedback> feedback(const Sides& sides, const Order& order) const;
   // The weights of the compensation alone.
   std::vector<double> weights(const Sides& sides, const Order& order) const;
 
@@ -39,14 +39,14 @@ class SecondMoments {
   struct Known {
     Sides sides;
     Order order;
-    std::shared_ptr<const spectral::ErrorFeedback> feedback;
+    std::shared_ptr<const ErrorFeedback> feedback;
   };
   static constexpr std::size_t kKept = 4;         // results with coefficients
   static constexpr std::size_t kWeightsKept = 8;  // results without coefficients
 
-  std::shared_ptr<const spectral::ErrorFeedback> find(std::vector<Known>& known, const Sides& sides,
-                                                      const Order& order, std::size_t most,
-                                                      bool has_coefficients) const;
+  std::shared_ptr<const ErrorFeedback> find(std::vector<Known>& known, const Sides& sides,
+                                            const Order& order, std::size_t most,
+                                            bool has_coefficients) const;
 
   const std::vector<float> values_;
   const std::size_t n_;
@@ -57,4 +57,4 @@ class SecondMoments {
   mutable PerProcess<Results> results_;
 };
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

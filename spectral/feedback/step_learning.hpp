@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "spectral/names/codec_names.hpp"
+
 namespace cfck::spectral {
 
 // Returns 4 * log2(x), rounded to an integer (numbers less than 2^-10 from the middle of two may go

@@ -3,8 +3,9 @@
 
 #include "spectral/kernels/search_lanes.hpp"
 #include "spectral/kernels/trellis_steps.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // The limits of a group of values, in vectors.
@@ -72,4 +73,4 @@ CFCK_INLINE IndexCosts costs_of_indices(Floats t, const GroupLanes& group,
 }
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

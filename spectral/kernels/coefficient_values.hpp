@@ -4,8 +4,9 @@
 #include "codec/indices/index_planes.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 #include "spectral/kernels/value_steps.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 template <class Value>
@@ -175,4 +176,4 @@ inline void clear_nans(T* values, std::size_t n) {
 }
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -4,8 +4,9 @@
 
 #include "spectral/kernels/feedback_steps.hpp"
 #include "spectral/kernels/trellis_search.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // A vector of rows of a block. It does everything as FeedbackRow does.
@@ -256,4 +257,4 @@ inline void search_feedback(const FeedbackSearch& search) {
 }
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

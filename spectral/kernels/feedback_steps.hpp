@@ -3,8 +3,9 @@
 #pragma once
 
 #include "spectral/kernels/trellis_steps.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // Sums of committed errors are added up in this many parts, column i in part i mod 8.
@@ -154,4 +155,4 @@ class FeedbackRow {
 };
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

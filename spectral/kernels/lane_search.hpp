@@ -4,8 +4,9 @@
 #pragma once
 
 #include "spectral/kernels/trellis_steps.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // A group of a search, value by value.
@@ -140,4 +141,4 @@ class LaneSearch<1, is_weighed> {
 };
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -7,8 +7,9 @@
 #include "codec/symboliser/lanes.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 #include "spectral/kernels/trellis_edges.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // `lowest`: the parity bit of an index with low bits, else 0; `low`: its other low bits.
@@ -137,4 +138,4 @@ CFCK_HD bool place_escapes(const SpectralMerge& from, T step, T* values) {
 }
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -8,8 +8,9 @@
 #include "codec/indices/index_planes.hpp"
 #include "spectral/kernels/level_steps.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 inline constexpr unsigned kMaxMergeLanes = 128;
@@ -382,4 +383,4 @@ inline bool decode_floats(RansLanes& lanes, const RansTablePair<RansDecodeTable>
 #endif
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

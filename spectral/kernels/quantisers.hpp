@@ -7,8 +7,9 @@
 #include <cstdint>
 
 #include "codec/common/trellis.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Returns the level of an index, in steps. `quantiser` is 0 or 1. Requires: |index| <=
 // kMaxSpectralCode.
@@ -43,4 +44,4 @@ constexpr std::size_t decision_bytes(unsigned n_states) {
   return n_states <= kMaxTableStates ? 1 : n_states / 8;
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -8,8 +8,9 @@
 
 #include "base/cpu/x86_intrinsics.hpp"
 #include "codec/entropy/rans/kernels/rans_words.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // Calls body(0) to body(n - 1) with constants, so that arrays stay in registers.
@@ -142,4 +143,4 @@ inline Floats magnitude_of(Floats floats) {
 inline Floats nearest_to(Floats x) { return (x + 0x1p23f) - 0x1p23f; }
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -3,8 +3,9 @@
 #pragma once
 
 #include "spectral/kernels/choice_lanes.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // Advances the costs of some lanes by a value. Decisions are two words for each lane: those of all
@@ -90,4 +91,4 @@ class ShiftedGroups {
 };
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

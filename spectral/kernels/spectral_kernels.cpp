@@ -2,7 +2,7 @@
 
 #include "base/cpu/level_switch.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 CFCK_DECLARE_LEVELS(SpectralKernels, spectral_kernel_set)
 
@@ -12,4 +12,4 @@ const SpectralKernels& spectral_kernels_of(CpuLevel level) noexcept {
 
 const SpectralKernels& spectral_kernels() noexcept { return spectral_kernels_of(cpu_level()); }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

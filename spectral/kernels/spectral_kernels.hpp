@@ -10,8 +10,9 @@
 #include "codec/entropy/rans/kernels/rans_kernels.hpp"
 #include "codec/error_totals.hpp"
 #include "spectral/kernels/quantisers.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Bin C stands for indices of a mean magnitude from 2^((C-29)/4) up to 2^((C-28)/4).
 inline constexpr unsigned kMaxSpectralBin = 125;
@@ -139,4 +140,4 @@ const SpectralKernels& spectral_kernels() noexcept;
 // Requires: `level` is not above cpu_level().
 const SpectralKernels& spectral_kernels_of(CpuLevel level) noexcept;
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -8,7 +8,7 @@
 #include "spectral/kernels/spectral_kernels.hpp"
 #include "spectral/kernels/trellis_search.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 namespace {
 
@@ -74,4 +74,4 @@ const SpectralKernels& spectral_kernel_set() noexcept {
 }
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

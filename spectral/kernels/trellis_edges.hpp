@@ -7,8 +7,9 @@
 
 #include "codec/common/groups.hpp"
 #include "spectral/kernels/quantisers.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // The two edges into each state, that from the lower state first.
@@ -105,4 +106,4 @@ constexpr bool has_edges_of_trellis() {
 static_assert(has_edges_of_trellis<4>() && has_edges_of_trellis<8>() && has_edges_of_trellis<64>());
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

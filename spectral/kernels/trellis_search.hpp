@@ -4,8 +4,9 @@
 
 #include "spectral/kernels/choice_lanes.hpp"
 #include "spectral/kernels/shifted_search.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // Advances some lanes by a value each; `costs` are those of their paths.
@@ -321,4 +322,4 @@ inline void search_codes(const TrellisSearch& search) {
 }
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -7,8 +7,9 @@
 
 #include "spectral/kernels/spectral_kernels.hpp"
 #include "spectral/kernels/trellis_edges.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // Larger than the cost of any path.
@@ -203,4 +204,4 @@ CFCK_HD inline FoundIndex take_alone(float t, const GroupSteps& group,
 }
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -5,8 +5,9 @@
 #include <cstddef>
 
 #include "codec/common/float_values.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 // A larger sum of magnitudes would not fit bin_of_mean().
@@ -58,4 +59,4 @@ CFCK_HD inline void store_value(T value, std::byte* to) {
 }
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

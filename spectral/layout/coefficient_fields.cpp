@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 std::int32_t entry(const std::vector<std::int16_t>& vector, std::uint64_t i) {
@@ -159,4 +159,4 @@ template void coefficient_steps(const SpectralGeometry&, const SpectralParameter
 template void coefficient_steps(const SpectralGeometry&, const SpectralParameters&, std::uint64_t,
                                 std::size_t, double*);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

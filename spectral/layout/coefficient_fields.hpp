@@ -8,8 +8,9 @@
 
 #include "spectral/kernels/spectral_kernels.hpp"
 #include "spectral/layout/spectral_parameters.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Predicts bins from 1 to kMaxSpectralBin.
 void predict_spectral_bins(const SpectralGeometry& geometry, const SpectralParameters& parameters,
@@ -33,4 +34,4 @@ template <class T>
 void coefficient_steps(const SpectralGeometry& geometry, const SpectralParameters& parameters,
                        std::uint64_t first_value, std::size_t n_values, T* steps);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -7,7 +7,7 @@
 #include "codec/common/chunk_buffers.hpp"
 #include "spectral/layout/spectral_scratch.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // Average length of runs; shorter ones are not worth moving as runs.
@@ -335,4 +335,4 @@ template void CoefficientOrdering::gather(const float*, float*);
 template void CoefficientOrdering::scatter(const float*, float*);
 template void CoefficientOrdering::scatter(const double*, double*);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

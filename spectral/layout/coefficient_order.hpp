@@ -9,8 +9,9 @@
 
 #include "codec/codec.hpp"
 #include "spectral/layout/row_blocks.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Memory comes from `scratch` and stays in use. Requires: the chunk is whole rows of kernels if
 // the order is that of row blocks.
@@ -80,4 +81,4 @@ class CoefficientOrdering {
   std::vector<std::uint32_t> of_runs_;  // places in a row, run after run
 };
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -4,7 +4,7 @@
 
 #include "codec/common/bit_strings.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 inline constexpr unsigned kMaxLowBits = 15;
@@ -85,4 +85,4 @@ Result<std::vector<std::int16_t>> read_rice_vector(std::uint64_t n, VarintReader
   return numbers;
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

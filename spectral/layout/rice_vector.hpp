@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "codec/common/varint.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Requires: `numbers` is not empty.
 void append_rice_vector(std::span<const std::int16_t> numbers, std::vector<std::byte>& out);
@@ -16,4 +17,4 @@ void append_rice_vector(std::span<const std::int16_t> numbers, std::vector<std::
 // Allocates no more than 16 bytes for every byte of `in`. Errors: kTruncated, kCorrupt.
 Result<std::vector<std::int16_t>> read_rice_vector(std::uint64_t n, VarintReader& in);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

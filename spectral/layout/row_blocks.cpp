@@ -6,7 +6,7 @@
 #include "codec/entropy/rans/kernels/rans_kernels.hpp"
 #include "spectral/kernels/quantisers.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 std::vector<std::uint32_t> sorted_by(const std::vector<std::int32_t>& bins) {
@@ -47,4 +47,4 @@ unsigned RowBlocks::bin_of(std::size_t number) const {
       std::clamp(bins_.bases[row] + bins_.offsets[column], 1, static_cast<int>(kMaxSpectralBin)));
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

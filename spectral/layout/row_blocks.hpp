@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "spectral/layout/coefficient_fields.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Rows that are adjacent in the order. Their coefficients in one column follow each other, column
 // after column: the one in column j of row i is number first + j * n_rows + i of the order, and
@@ -62,4 +63,4 @@ void RowBlocks::each(Action&& action) const {
   }
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

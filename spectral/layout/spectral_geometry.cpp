@@ -7,7 +7,7 @@
 #include "spectral/transforms/dct_matrix.hpp"
 #include "spectral/transforms/morton.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 Result<SpectralGeometry> SpectralGeometry::create(std::span<const std::uint64_t> shape,
                                                   const BlockSides& sides) {
@@ -19,7 +19,7 @@ Result<SpectralGeometry> SpectralGeometry::create(std::span<const std::uint64_t>
   made.sides_.assign(shape.size() - sides.size(), 1);
   std::uint64_t n_bands = 1;
   for (const std::uint8_t side : sides) {
-    if (side < 1 || side > spectral::kMaxBlockSide) {
+    if (side < 1 || side > kMaxBlockSide) {
       return corrupt("the side of a block is not 1 to 64", 0);
     }
     made.sides_.push_back(side);
@@ -34,7 +34,7 @@ Result<SpectralGeometry> SpectralGeometry::create(std::span<const std::uint64_t>
       return unsupported("a tensor has at most 2^62 values");
     }
   }
-  made.bands_ = spectral::band_numbers(made.sides_);
+  made.bands_ = band_numbers(made.sides_);
   const auto blocks_along = [&](std::size_t axis) {
     return (shape[axis] + made.sides_[axis] - 1) / made.sides_[axis];
   };
@@ -83,7 +83,7 @@ BlockSides kernel_block(std::span<const std::uint64_t> shape) {
   BlockSides sides;
   std::uint64_t n = 1;
   for (std::size_t a = 2; a < shape.size(); ++a) {
-    if (shape[a] < 1 || shape[a] > spectral::kMaxBlockSide) {
+    if (shape[a] < 1 || shape[a] > kMaxBlockSide) {
       return {};
     }
     n *= shape[a];
@@ -95,4 +95,4 @@ BlockSides kernel_block(std::span<const std::uint64_t> shape) {
   return n >= 2 ? sides : BlockSides();
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -9,8 +9,9 @@
 
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 inline constexpr std::uint32_t kMaxBands = 4096;
 
@@ -106,4 +107,4 @@ void SpectralGeometry::each(std::uint64_t first_value, std::size_t n_values,
   }
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -8,7 +8,7 @@
 #include "spectral/layout/rice_vector.hpp"
 #include "spectral/transforms/morton.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 enum SpectralFlag : std::uint8_t {
@@ -28,7 +28,7 @@ enum FieldFlag : std::uint8_t { kHasBands = 1, kHasRows = 2, kHasColumns = 4 };
 std::vector<std::int16_t> of_ranges(const std::vector<std::int16_t>& bands) {
   std::vector<std::int16_t> ranges;
   for (std::uint32_t band = 0; band < bands.size(); ++band) {
-    if (spectral::band_range(band) == ranges.size()) {
+    if (band_range(band) == ranges.size()) {
       ranges.push_back(bands[band]);
     }
   }
@@ -41,10 +41,10 @@ Result<std::vector<std::int16_t>> read_bands(std::uint32_t n_bands, bool has_ran
     return read_rice_vector(n_bands, in);
   }
   CFCK_TRY_ASSIGN(const std::vector<std::int16_t> ranges,
-                  read_rice_vector(spectral::n_band_ranges(n_bands), in));
+                  read_rice_vector(n_band_ranges(n_bands), in));
   std::vector<std::int16_t> bands(n_bands);
   for (std::uint32_t band = 0; band < n_bands; ++band) {
-    bands[band] = ranges[spectral::band_range(band)];
+    bands[band] = ranges[band_range(band)];
   }
   return bands;
 }
@@ -134,7 +134,7 @@ Result<SpectralParameters> read_spectral_parameters(std::span<const std::uint64_
     return shifted(std::move(geometry).error(), at);
   }
   parameters.has_ranges = (flags & kHasRanges) != 0;
-  if (parameters.has_ranges && geometry->n_bands() <= spectral::kSingleBands) {
+  if (parameters.has_ranges && geometry->n_bands() <= kSingleBands) {
     return corrupt("ranges of so few bands", at);
   }
   if (has_scales) {
@@ -169,4 +169,4 @@ double scaled_step(double step, std::int32_t quarters) {
   return step * (kRoots[quarters & 3] * power);
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -8,8 +8,9 @@
 #include "codec/common/varint.hpp"
 #include "spectral/layout/spectral_geometry.hpp"
 #include "spectral/layout/step_field.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // The order in which coefficients are grouped and coded.
 enum class CoefficientOrder : std::uint8_t {
@@ -62,4 +63,4 @@ CoefficientOrder order_of_preamble(ByteView preamble) noexcept;
 // Returns step * 2^(quarters / 4): the power is rounded to binary64, then the product.
 double scaled_step(double step, std::int32_t quarters);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -8,8 +8,9 @@
 #include "codec/common/groups.hpp"
 #include "codec/scratch.hpp"
 #include "spectral/layout/spectral_parameters.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // A preamble and its parameters.
 struct SpectralPreamble {
@@ -42,4 +43,4 @@ struct SpectralScratch {
   SpectralWorkspace workspace;
 };
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

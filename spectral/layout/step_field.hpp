@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace cfck::codec {
+#include "spectral/names/codec_names.hpp"
+
+namespace cfck::spectral {
 
 // Quarter-log2 steps to be added to a step: the sum of the entries for the band, the row and the
 // column of a coefficient. An empty vector is taken as 0 everywhere.
@@ -17,4 +19,4 @@ struct StepField {
   bool operator==(const StepField&) const = default;
 };
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -5,7 +5,7 @@
 #include "spectral/transforms/dct_matrix.hpp"
 #include "spectral/transforms/morton.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 inline constexpr std::uint8_t kMinTallSide = 8;
@@ -23,7 +23,7 @@ Result<void> check_block(std::span<const std::uint8_t> asked) {
   std::uint64_t n_places = 1;
   for (const std::uint8_t side : asked) {
     n_places *= std::clamp<std::uint64_t>(side, 1, kMaxBands + 1);
-    if (side < 1 || side > spectral::kMaxBlockSide || n_places > kMaxBands) {
+    if (side < 1 || side > kMaxBlockSide || n_places > kMaxBands) {
       return invalid_argument("a block has sides of 1 to 64 and at most 4096 values");
     }
   }
@@ -60,7 +60,7 @@ BlockSides tall_block(std::span<const std::uint64_t> shape, std::uint64_t chunk_
   if (!is_one_chunk && chunk_elems % shape[1] != 0) {
     return {};
   }
-  for (std::uint64_t side = spectral::kMaxBlockSide; side >= kMinTallSide; side /= 2) {
+  for (std::uint64_t side = kMaxBlockSide; side >= kMinTallSide; side /= 2) {
     if (2 * side <= shape[0] && (is_one_chunk || chunk_elems / shape[1] % side == 0)) {
       return {static_cast<std::uint8_t>(side), 1};
     }
@@ -86,10 +86,10 @@ std::vector<std::int16_t> pooled(const std::vector<std::int16_t>& quarters, std:
 
 void pool_ranges(std::vector<std::int16_t>& bands) {
   for (std::uint32_t first = 0; first < bands.size();) {
-    const std::uint32_t range = spectral::band_range(first);
+    const std::uint32_t range = band_range(first);
     std::uint32_t end = first;
     std::int64_t sum = 0;
-    for (; end < bands.size() && spectral::band_range(end) == range; ++end) {
+    for (; end < bands.size() && band_range(end) == range; ++end) {
       sum += bands[end];
     }
     std::fill(bands.begin() + first, bands.begin() + end, mean_of(sum, end - first));
@@ -97,4 +97,4 @@ void pool_ranges(std::vector<std::int16_t>& bands) {
   }
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -8,8 +8,9 @@
 #include "codec/lossy.hpp"
 #include "spectral/layout/spectral_geometry.hpp"
 #include "spectral/layout/spectral_parameters.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Error: kInvalidArgument for sides that are not 1 to 64, and for blocks of more than kMaxBands
 // values.
@@ -38,4 +39,4 @@ std::vector<std::int16_t> pooled(const std::vector<std::int16_t>& quarters, std:
 // Replaces the entries of each Morton range by their mean.
 void pool_ranges(std::vector<std::int16_t>& bands);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -8,7 +8,7 @@
 #include "codec/common/field_quarters.hpp"
 #include "codec/indices/index_kernels.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 inline constexpr int kAlternations = 3;
@@ -198,4 +198,4 @@ QuarterField fit_place_field(const SpectralGeometry& geometry,
                             : PlaceFieldFit(geometry, indices).fit();
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

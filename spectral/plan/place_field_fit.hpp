@@ -6,8 +6,9 @@
 
 #include "spectral/layout/spectral_geometry.hpp"
 #include "spectral/layout/spectral_parameters.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Generalises fit_scale_field, which is faster where blocks are kernels: entries of bands (by
 // number), rows and columns that, added up, come nearest to the mean magnitudes of all indices of a
@@ -15,4 +16,4 @@ namespace cfck::codec {
 QuarterField fit_place_field(const SpectralGeometry& geometry,
                              std::span<const std::int32_t> indices);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -22,7 +22,7 @@
 #include "spectral/plan/spectral_sample.hpp"
 #include "spectral/transforms/morton.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // A scale field needs all coefficients at once.
@@ -204,7 +204,7 @@ class Planner {
     for (int round = 0; round < kTargetRounds; ++round) {
       CFCK_TRY_ASSIGN(parameters.scales, fit_targets(geometry, parameters));
     }
-    const std::int32_t finer = spectral::nearest_quarter_octaves(parameters.step / request_.step);
+    const std::int32_t finer = nearest_quarter_octaves(parameters.step / request_.step);
     for (std::int16_t& band : parameters.scales.bands) {
       band = static_cast<std::int16_t>(band + finer);
     }
@@ -273,7 +273,7 @@ class Planner {
     }
     if (has_blocks && may_fit) {
       found.push_back({true, CoefficientOrder::kBins, block_, false});
-      if (n_places(block_) > spectral::kSingleBands) {
+      if (n_places(block_) > kSingleBands) {
         found.push_back({true, CoefficientOrder::kBins, block_, true});
       }
     }
@@ -483,4 +483,4 @@ Result<SpectralPlan> plan_spectral(const LossyRecord& record, const ReadValues& 
   return Planner(record, read, scratch).plan();
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -3,8 +3,9 @@
 
 #include "codec/lossy.hpp"
 #include "spectral/chunk/spectral.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 struct SpectralPlan {
   SpectralParameters parameters;
@@ -16,4 +17,4 @@ struct SpectralPlan {
 Result<SpectralPlan> plan_spectral(const LossyRecord& record, const ReadValues& read,
                                    Scratch& scratch);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -9,7 +9,7 @@
 #include "spectral/plan/block_choice.hpp"
 #include "spectral/transforms/dct_matrix.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // The steps to be tried with a maximum error and no target, relative to that error. Values that are
@@ -29,7 +29,7 @@ std::uint64_t rows_together(const SpectralRequest& request, const Shape& shape) 
   if (request.moments) {
     return kRowsTogether;
   }
-  return shape.size() == 2 ? spectral::kMaxBlockSide : 1;
+  return shape.size() == 2 ? kMaxBlockSide : 1;
 }
 
 }  // namespace
@@ -92,4 +92,4 @@ std::uint64_t SpectralRequest::align_chunks(DType dtype, const Shape& shape,
   return chunk_elems;
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -9,8 +9,9 @@
 
 #include "codec/lossy.hpp"
 #include "spectral/layout/step_field.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 class SecondMoments;
 
@@ -82,4 +83,4 @@ inline const SpectralRequest* spectral_request(const LossyRecord& record) {
   return dynamic_cast<const SpectralRequest*>(record.request.get());
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

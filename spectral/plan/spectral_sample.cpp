@@ -5,7 +5,7 @@
 
 #include "spectral/kernels/spectral_kernels.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 inline constexpr std::uint64_t kSampleValues = std::uint64_t{1} << 16;
@@ -83,4 +83,4 @@ Result<bool> are_rows_similar(const LossyRecord& record, const ReadValues& read)
   return products > kMinCorrelation * squares;
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "codec/lossy.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Some rows of a record, as a tensor of their own.
 struct SpectralSample {
@@ -28,4 +29,4 @@ Result<SpectralSample> take_sample(const LossyRecord& record, const ReadValues& 
 // worth a try. Errors: those of `read`.
 Result<bool> are_rows_similar(const LossyRecord& record, const ReadValues& read);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -5,7 +5,7 @@
 #include "spectral/plan/spectral_request.hpp"
 #include "spectral/spectral_codec.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // The cost of a bit, in squared steps, where only the mean square matters.
@@ -169,4 +169,4 @@ SharedRequest SpectralEncoder::request_with(const LearnedSteps& steps, const Sha
   return request;
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -17,7 +17,7 @@
 #include "spectral/plan/spectral_plan.hpp"
 #include "spectral/plan/spectral_request.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // Writers cut tensors so unless they are asked for other chunks.
@@ -169,4 +169,4 @@ Result<TrainingRate> fit_record_rate(const WeightLayout& layout, std::span<const
   return RateFit(layout, values, bins).fit(step, field);
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

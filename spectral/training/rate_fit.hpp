@@ -7,9 +7,10 @@
 
 #include "cfck/training.hpp"
 #include "spectral/layout/step_field.hpp"
+#include "spectral/names/codec_names.hpp"
 #include "spectral/training/weight_layout.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Encodes values with the steps of `field`, and writes the scale bin of each coefficient. Errors:
 // those of the encoder.
@@ -17,4 +18,4 @@ Result<TrainingRate> fit_record_rate(const WeightLayout& layout, std::span<const
                                      double step, const StepField& field,
                                      std::span<std::uint8_t> bins);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

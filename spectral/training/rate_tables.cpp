@@ -11,7 +11,7 @@
 #include "codec/entropy/rans/tables/rans_cost.hpp"
 #include "spectral/kernels/quantisers.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // An escaped level takes about two bytes beside its symbol.
@@ -61,4 +61,4 @@ const RateTables& rate_tables(unsigned family) {
   return (*tables)[family];
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

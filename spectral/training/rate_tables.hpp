@@ -5,8 +5,9 @@
 #include <cstdint>
 
 #include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Symbols of levels without their low bits, and the one of zero.
 inline constexpr float kRateReach = 15;
@@ -24,4 +25,4 @@ struct RateTables {
 // Returns the tables of a family, 0 to 7. Bin 0, of groups without symbols, has those of bin 1.
 const RateTables& rate_tables(unsigned family);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

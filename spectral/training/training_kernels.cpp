@@ -2,7 +2,7 @@
 
 #include "base/cpu/level_switch.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 CFCK_DECLARE_LEVELS(TrainingKernels, training_kernel_set)
 
@@ -12,4 +12,4 @@ const TrainingKernels& training_kernels_of(CpuLevel level) noexcept {
 
 const TrainingKernels& training_kernels() noexcept { return training_kernels_of(cpu_level()); }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

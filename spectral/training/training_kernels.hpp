@@ -5,9 +5,10 @@
 #include <cstdint>
 
 #include "base/cpu/cpu_level.hpp"
+#include "spectral/names/codec_names.hpp"
 #include "spectral/training/rate_tables.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 struct TrainingKernels {
   // steps[i] = table[offsets[i]].
@@ -32,4 +33,4 @@ const TrainingKernels& training_kernels() noexcept;
 // Requires: `level` is not above cpu_level().
 const TrainingKernels& training_kernels_of(CpuLevel level) noexcept;
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

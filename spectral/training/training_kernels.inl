@@ -3,7 +3,7 @@
 #include "spectral/training/training_kernels.hpp"
 #include "spectral/training/training_steps.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 namespace {
 
@@ -93,4 +93,4 @@ const TrainingKernels& training_kernel_set() noexcept {
 }
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

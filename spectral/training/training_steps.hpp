@@ -5,9 +5,10 @@
 #include <cstdint>
 
 #include "base/cpu/host_device.hpp"
+#include "spectral/names/codec_names.hpp"
 #include "spectral/training/rate_tables.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 inline constexpr float kLn2 = 0.693147180559945f;
 // Coefficients are clamped to this many steps, as encoders clamp them.
@@ -53,4 +54,4 @@ CFCK_HD inline float bit_slope(float in_steps, unsigned bin, const RateTables& t
   return tables.slopes[bin][static_cast<std::int32_t>(left) + kRateZero];
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

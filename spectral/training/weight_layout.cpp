@@ -6,7 +6,7 @@
 #include "spectral/plan/block_choice.hpp"
 #include "spectral/transforms/morton.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // True if plan_spectral() has whole rows in its sample (spectral_sample.cpp), which fields need.
@@ -42,9 +42,9 @@ Result<WeightLayout> make_weight_layout(Shape shape, const std::vector<std::uint
   layout.n_rows = geometry.n_rows();
   layout.n_columns = geometry.n_columns();
   if (!layout.block.empty()) {
-    layout.n_ranges = spectral::n_band_ranges(geometry.n_bands());
+    layout.n_ranges = n_band_ranges(geometry.n_bands());
     for (std::uint32_t band = 0; band < geometry.n_bands(); ++band) {
-      layout.range_of_band.push_back(spectral::band_range(band));
+      layout.range_of_band.push_back(band_range(band));
     }
   }
   const std::size_t n_axes = shape.size();
@@ -68,4 +68,4 @@ Result<WeightLayout> make_weight_layout(Shape shape, const std::vector<std::uint
   return layout;
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

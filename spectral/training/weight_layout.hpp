@@ -7,8 +7,9 @@
 
 #include "cfck/tensor.hpp"
 #include "spectral/layout/spectral_geometry.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 struct WeightLayout {
   Shape shape;
@@ -33,4 +34,4 @@ struct WeightLayout {
 // Errors: kInvalidArgument, kUnsupported.
 Result<WeightLayout> make_weight_layout(Shape shape, const std::vector<std::uint8_t>& asked);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

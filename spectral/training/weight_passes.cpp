@@ -4,7 +4,7 @@
 
 #include "spectral/transforms/dct.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // Coefficients and steps of a range fit the second cache.
@@ -29,13 +29,13 @@ RowRange WeightRanges::range(std::size_t i) const {
 
 void transform_range(const WeightLayout& layout, std::span<float> values) {
   if (!layout.block.empty()) {
-    spectral::forward_dct(values.data(), layout.region(values.size()), layout.sides);
+    forward_dct(values.data(), layout.region(values.size()), layout.sides);
   }
 }
 
 void transform_range_back(const WeightLayout& layout, std::span<float> coefficients) {
   if (!layout.block.empty()) {
-    spectral::inverse_dct(coefficients.data(), layout.region(coefficients.size()), layout.sides);
+    inverse_dct(coefficients.data(), layout.region(coefficients.size()), layout.sides);
   }
 }
 
@@ -67,4 +67,4 @@ Result<void> check_gradients(const WeightLayout& layout, const TrainingStepGradi
   return {};
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -8,9 +8,10 @@
 
 #include "base/threads/threads.hpp"
 #include "cfck/training.hpp"
+#include "spectral/names/codec_names.hpp"
 #include "spectral/training/weight_layout.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Some rows of blocks.
 struct RowRange {
@@ -62,4 +63,4 @@ class PositionSums {
 // Error: kInvalidArgument.
 Result<void> check_gradients(const WeightLayout& layout, const TrainingStepGradients& gradients);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

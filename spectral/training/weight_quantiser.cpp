@@ -16,15 +16,15 @@
 
 namespace cfck {
 
-using codec::PositionSums;
-using codec::RateTables;
-using codec::RowRange;
-using codec::training_kernels;
-using codec::WeightRanges;
-using codec::WeightSteps;
+using spectral::PositionSums;
+using spectral::RateTables;
+using spectral::RowRange;
+using spectral::training_kernels;
+using spectral::WeightRanges;
+using spectral::WeightSteps;
 
 struct WeightQuantiser::Impl {
-  codec::WeightLayout layout;
+  spectral::WeightLayout layout;
 
   template <class T>
   Result<void> check(std::span<T> values) const {
@@ -47,7 +47,7 @@ struct WeightQuantiser::Impl {
             const auto some = weights.subspan(range.first_value, range.n_values);
             std::vector<float> coefficients(some.begin(), some.end());
             std::vector<float> of_steps(range.n_values);
-            codec::transform_range(layout, coefficients);
+            spectral::transform_range(layout, coefficients);
             ranges.each_row(range, [&](std::uint64_t row, std::size_t at, std::size_t n) {
               steps.write(row, n, of_steps.data() + at);
             });
@@ -74,7 +74,7 @@ struct WeightQuantiser::Impl {
                        out[i] = coefficients[i] / of_steps[i] * wanted[i];
                      }
                      training_kernels().quantise(out.data(), wanted.data(), range.n_values);
-                     codec::transform_range_back(layout, out);
+                     spectral::transform_range_back(layout, out);
                    }));
     return values;
   }
@@ -85,7 +85,7 @@ WeightQuantiser::WeightQuantiser(std::shared_ptr<const Impl> impl) : impl_(std::
 Result<WeightQuantiser> WeightQuantiser::create(Shape shape, std::vector<std::uint8_t> block) {
   return detail::run_guarded([&]() -> Result<WeightQuantiser> {
     auto impl = std::make_shared<Impl>();
-    CFCK_TRY_ASSIGN(impl->layout, codec::make_weight_layout(std::move(shape), block));
+    CFCK_TRY_ASSIGN(impl->layout, spectral::make_weight_layout(std::move(shape), block));
     return WeightQuantiser(std::move(impl));
   });
 }
@@ -112,7 +112,7 @@ Result<void> WeightQuantiser::quantise(std::span<const float> weights, const Tra
         [&](const WeightRanges&, const RowRange& range, std::size_t, std::span<float> coefficients,
             std::span<float> of_steps) {
           training_kernels().quantise(coefficients.data(), of_steps.data(), range.n_values);
-          codec::transform_range_back(impl_->layout, coefficients);
+          spectral::transform_range_back(impl_->layout, coefficients);
           std::copy(coefficients.begin(), coefficients.end(), values.data() + range.first_value);
         });
   });
@@ -136,7 +136,7 @@ Result<void> WeightQuantiser::step_gradients(std::span<const float> weights,
             std::span<float> coefficients, std::span<float> of_steps) {
           const auto some = value_gradients.subspan(range.first_value, range.n_values);
           std::vector<float> of_coefficients(some.begin(), some.end());
-          codec::transform_range(impl_->layout, of_coefficients);
+          spectral::transform_range(impl_->layout, of_coefficients);
           ranges.each_row(range, [&](std::uint64_t row, std::size_t at, std::size_t n) {
             gradients.rows[row] = training_kernels().step_gradients(
                 coefficients.data() + at, of_coefficients.data() + at, of_steps.data() + at,
@@ -157,12 +157,12 @@ Result<TrainingRate> WeightQuantiser::fit_rate(std::span<const float> weights,
     if (!std::ranges::all_of(weights, [](float value) { return std::isfinite(value); })) {
       return invalid_argument("weights in training must be finite");
     }
-    const codec::WeightLayout& layout = impl_->layout;
+    const spectral::WeightLayout& layout = impl_->layout;
     CFCK_TRY_ASSIGN(const WeightSteps of_weights, WeightSteps::create(layout, steps));
-    const codec::StepField field = codec::nearest_step_field(layout, steps);
+    const spectral::StepField field = spectral::nearest_step_field(layout, steps);
     const auto whole = [](std::span<const std::int32_t> exponents) {
       std::vector<std::int32_t> rounded;
-      for (const std::int16_t quarter : codec::nearest_quarters(exponents)) {
+      for (const std::int16_t quarter : spectral::nearest_quarters(exponents)) {
         rounded.push_back(quarter * kTrainingStepsPerQuarter);
       }
       return rounded;
@@ -173,7 +173,7 @@ Result<TrainingRate> WeightQuantiser::fit_rate(std::span<const float> weights,
     CFCK_TRY_ASSIGN(const WeightSteps of_file,
                     WeightSteps::create(layout, {steps.step, bands, rows, columns}));
     CFCK_TRY_ASSIGN(const std::vector<float> values, impl_->rescaled(weights, of_weights, of_file));
-    return codec::fit_record_rate(layout, values, steps.step, field, bins);
+    return spectral::fit_record_rate(layout, values, steps.step, field, bins);
   });
 }
 
@@ -184,7 +184,7 @@ Result<double> WeightQuantiser::bits(std::span<const float> weights, const Train
     CFCK_TRY(impl_->check(weights));
     CFCK_TRY(check_bins(bins, family));
     CFCK_TRY_ASSIGN(const WeightSteps of_weights, WeightSteps::create(impl_->layout, steps));
-    const RateTables& tables = codec::rate_tables(family);
+    const RateTables& tables = spectral::rate_tables(family);
     std::vector<double> of_ranges(WeightRanges(impl_->layout).size());
     CFCK_TRY(impl_->each_range(weights, of_weights, threads,
                                [&](const WeightRanges&, const RowRange& range, std::size_t number,
@@ -211,7 +211,7 @@ Result<void> WeightQuantiser::bit_gradients(
     CFCK_TRY(check_bins(bins, family));
     CFCK_TRY(check_gradients(impl_->layout, gradients));
     CFCK_TRY_ASSIGN(const WeightSteps of_weights, WeightSteps::create(impl_->layout, steps));
-    const RateTables& tables = codec::rate_tables(family);
+    const RateTables& tables = spectral::rate_tables(family);
     PositionSums sums(impl_->layout, WeightRanges(impl_->layout).size());
     CFCK_TRY(impl_->each_range(
         weights, of_weights, threads,
@@ -222,7 +222,7 @@ Result<void> WeightQuantiser::bit_gradients(
                 coefficients.data() + at, of_steps.data() + at,
                 bins.data() + range.first_value + at, tables, scale, n, sums.of(number));
           });
-          codec::transform_range_back(impl_->layout, coefficients);
+          spectral::transform_range_back(impl_->layout, coefficients);
           std::copy(coefficients.begin(), coefficients.end(),
                     weight_gradients.data() + range.first_value);
         }));
@@ -235,8 +235,8 @@ Result<void> WeightQuantiser::check_bins(std::span<const std::uint8_t> bins,
                                          std::uint32_t family) const {
   CFCK_TRY(impl_->check(bins));
   const bool are_bins =
-      std::ranges::all_of(bins, [](std::uint8_t bin) { return bin <= codec::kMaxSpectralBin; });
-  if (family >= codec::kRansFamilies || !are_bins) {
+      std::ranges::all_of(bins, [](std::uint8_t bin) { return bin <= spectral::kMaxSpectralBin; });
+  if (family >= spectral::kRansFamilies || !are_bins) {
     return invalid_argument("bins and family are those of fit_rate()");
   }
   return {};

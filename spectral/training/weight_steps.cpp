@@ -6,7 +6,7 @@
 #include "spectral/layout/spectral_parameters.hpp"
 #include "spectral/training/training_kernels.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 inline constexpr std::int64_t kMaxExponent = std::int64_t{1} << 17;
@@ -117,4 +117,4 @@ StepField nearest_step_field(const WeightLayout& layout, const TrainingSteps& st
   return field;
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

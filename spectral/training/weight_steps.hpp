@@ -6,9 +6,10 @@
 
 #include "cfck/training.hpp"
 #include "spectral/layout/step_field.hpp"
+#include "spectral/names/codec_names.hpp"
 #include "spectral/training/weight_layout.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 class WeightSteps {
  public:
@@ -31,4 +32,4 @@ std::vector<std::int16_t> nearest_quarters(std::span<const std::int32_t> exponen
 // Returns the nearest steps of a file: quarters of octaves by band, row and column.
 StepField nearest_step_field(const WeightLayout& layout, const TrainingSteps& steps);
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/cpu/cpu_level.hpp"
+#include "spectral/names/codec_names.hpp"
 #include "spectral/transforms/dct_matrix.hpp"
 
 namespace cfck::spectral {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/cpu/cpu_level.hpp"
+#include "spectral/names/codec_names.hpp"
 
 namespace cfck::spectral {
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "spectral/names/codec_names.hpp"
+
 namespace cfck::spectral {
 
 // Longest side of a block along one axis.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/cpu/host_device.hpp"
+#include "spectral/names/codec_names.hpp"
 #include "spectral/transforms/dct_kernels.hpp"
 #include "spectral/transforms/dct_matrix.hpp"
 

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "spectral/names/codec_names.hpp"
+
 namespace cfck::spectral {
 
 // Holds codes that do not fit 64 bits.

@@ -68,11 +68,12 @@ void check_spectral_parameters(const ChunkInfo& chunk_info, const std::vector<st
   if (chunk_info.preamble.empty()) {
     return;
   }
-  SpectralChunkInfo info{chunk_info.dtype,      chunk_info.entropy, chunk_info.shape,
-                         chunk_info.first_elem, chunk_info.n_elems, nullptr};
-  const SpectralParameters parameters = *parse_spectral_parameters(info.shape, chunk_info.preamble);
+  spectral::SpectralChunkInfo info{chunk_info.dtype,      chunk_info.entropy, chunk_info.shape,
+                                   chunk_info.first_elem, chunk_info.n_elems, nullptr};
+  const spectral::SpectralParameters parameters =
+      *spectral::parse_spectral_parameters(info.shape, chunk_info.preamble);
   const GuardedBytes values(bytes);
-  SpectralChoice choice;
+  spectral::SpectralChoice choice;
   choice.is_inline = info.n_elems % 2 == 0;
   choice.lambda = info.first_elem % 2 == 0 ? 0.0f : 0.1f;
   choice.max_abs_error = parameters.step;
@@ -81,12 +82,12 @@ void check_spectral_parameters(const ChunkInfo& chunk_info, const std::vector<st
   std::vector<std::byte> decoded(bytes.size());
   std::vector<std::byte> payload;
   const auto encoded = at_every_level(payload, [&](std::vector<std::byte>& out) -> Result<void> {
-    CFCK_TRY(
-        encode_spectral(info, parameters, choice, values.bytes(), scratch, decoded, chunk, errors));
+    CFCK_TRY(spectral::encode_spectral(info, parameters, choice, values.bytes(), scratch, decoded,
+                                       chunk, errors));
     out = chunk.payload;
     return {};
   });
-  const auto geometry = SpectralGeometry::create(info.shape, parameters.sides);
+  const auto geometry = spectral::SpectralGeometry::create(info.shape, parameters.sides);
   const bool fits =
       !parameters.transforms || geometry->region_of(info.first_elem, info.n_elems).has_value();
   require(encoded.has_value() == fits);
@@ -96,11 +97,11 @@ void check_spectral_parameters(const ChunkInfo& chunk_info, const std::vector<st
   if (!choice.is_inline) {
     info.parameters = &parameters;
   }
-  const auto body_bytes = spectral_body_bytes(info, payload);
+  const auto body_bytes = spectral::spectral_body_bytes(info, payload);
   require(body_bytes && *body_bytes == chunk.body_bytes);
   std::vector<std::byte> again(bytes.size());
   require(at_every_level(again, [&](std::vector<std::byte>& out) {
-            return decode_spectral(info, payload, scratch, out);
+            return spectral::decode_spectral(info, payload, scratch, out);
           }).has_value());
   require(again == decoded);
   require(errors.max_error <= parameters.step);

@@ -14,12 +14,12 @@ void ask_by_row(LossyRecord& record) { record.bound = {BoundKind::kSigma, true, 
 
 void ask_spectral(LossyRecord& record, unsigned n_states,
                   std::optional<double> max_abs_error = std::nullopt) {
-  SpectralRequest request;
+  spectral::SpectralRequest request;
   request.step = 0.05;
   request.n_states = n_states;
   request.lambda = n_states == 8 ? 0.1 : 0;
   request.max_abs_error = max_abs_error;
-  record.request = std::make_shared<const SpectralRequest>(std::move(request));
+  record.request = std::make_shared<const spectral::SpectralRequest>(std::move(request));
 }
 
 constexpr CodecRow kRows[] = {

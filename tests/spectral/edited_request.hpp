@@ -5,7 +5,7 @@
 
 #include "spectral/plan/spectral_request.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // A request that the record shares with no other, to be changed in place.
 inline SpectralRequest& edited_request(LossyRecord& record) {
@@ -16,4 +16,4 @@ inline SpectralRequest& edited_request(LossyRecord& record) {
   return *request;
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

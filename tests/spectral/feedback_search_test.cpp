@@ -10,7 +10,7 @@
 
 #include "spectral/kernels/spectral_kernels.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 std::vector<const SpectralKernels*> levels() {
@@ -404,4 +404,4 @@ TEST(FeedbackSearch, IsNearTheBestOfAllPaths) {
 }
 
 }  // namespace
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -12,7 +12,7 @@
 #include "spectral/spectral_codec.hpp"
 #include "tests/spectral/spectral_coding.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // Second moments of inputs each of which resembles the ones before it.
@@ -375,4 +375,4 @@ TEST(SpectralFeedback, TheSameBytesAtEveryLevelOfCpu) {
 }
 
 }  // namespace
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

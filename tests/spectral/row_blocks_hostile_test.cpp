@@ -1,7 +1,7 @@
 // Chunks that say that they are blocks of rows, and are made to do harm.
 #include "tests/spectral/spectral_hostile_parts.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 TEST(SpectralHostile, RowBlocksInChunksThatAreNotWholeRows) {
@@ -89,4 +89,4 @@ TEST(SpectralHostile, RowBlocksWithoutScales) {
 }
 
 }  // namespace
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -10,7 +10,7 @@
 #include "spectral/kernels/quantisers.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 RowBins random_bins(std::size_t n_rows, std::size_t n_columns, std::mt19937& random) {
@@ -120,4 +120,4 @@ TEST(RowBlocks, BinsAreWithinRange) {
 }
 
 }  // namespace
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

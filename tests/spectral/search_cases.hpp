@@ -13,7 +13,7 @@
 #include "spectral/kernels/lane_search.hpp"
 #include "spectral/kernels/spectral_kernels.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 // Values in steps, the groups they are in, and weights.
 struct SearchCase {
@@ -166,4 +166,4 @@ inline FoundIndices found_by_lanes(const SearchCase& made, std::mt19937& random)
   });
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -10,7 +10,7 @@
 #include "spectral/transforms/morton.hpp"
 #include "tests/spectral/spectral_coding.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // Every column is a slow wave along axis 0, beside noise.
@@ -194,7 +194,7 @@ TEST(SpectralBlocks, LargeOnesAreGroupedByMortonRange) {
   EXPECT_TRUE(found.has_ranges);
   ASSERT_EQ(found.scales.bands.size(), 1024u);
   for (std::uint32_t band = 1; band < 1024; ++band) {
-    if (spectral::band_range(band) == spectral::band_range(band - 1)) {
+    if (band_range(band) == band_range(band - 1)) {
       EXPECT_EQ(found.scales.bands[band], found.scales.bands[band - 1]) << band;
     }
   }
@@ -208,8 +208,8 @@ TEST(SpectralBlocks, RangesAreStoredOnce) {
   parameters.sides = {64, 64};
   parameters.has_ranges = true;
   for (std::uint32_t band = 0; band < 4096; ++band) {
-    parameters.scales.bands.push_back(static_cast<std::int16_t>(40 - spectral::band_range(band)));
-    parameters.steps.bands.push_back(static_cast<std::int16_t>(spectral::band_range(band) / 9));
+    parameters.scales.bands.push_back(static_cast<std::int16_t>(40 - band_range(band)));
+    parameters.steps.bands.push_back(static_cast<std::int16_t>(band_range(band) / 9));
   }
   std::vector<std::byte> bytes;
   append_spectral_parameters(parameters, bytes);
@@ -280,4 +280,4 @@ TEST(PlaceFieldFit, FindsTheFieldThatCodesWereMadeWith) {
 }
 
 }  // namespace
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -9,7 +9,7 @@
 #include "codec/lossy.hpp"
 #include "tests/spectral/edited_request.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 struct Coded {
   std::vector<std::byte> preamble;
@@ -112,4 +112,4 @@ inline std::size_t n_values_of(const Shape& shape) {
   return n;
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

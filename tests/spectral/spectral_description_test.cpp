@@ -14,7 +14,7 @@
 #include "tests/spectral/edited_request.hpp"
 #include "tests/spectral/transforms/plain_dct.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 constexpr std::uint64_t kFrameBytes = 12;
@@ -141,10 +141,10 @@ TEST(SpectralDescription, BandsOfKernelsInChunks) {
   std::vector<double> values(coded.values.begin(), coded.values.end());
   std::vector<double> errors(values.size());
   for (std::size_t i = 0; i < errors.size(); ++i) errors[i] = values[i] - coded.decoded[i];
-  const spectral::Sides sides{1, 1, 3, 3};
-  spectral::plain_dct(false, values, shape, sides);
-  spectral::plain_dct(false, errors, shape, sides);
-  const std::vector<std::uint32_t> bands = spectral::band_numbers(sides);
+  const Sides sides{1, 1, 3, 3};
+  plain_dct(false, values, shape, sides);
+  plain_dct(false, errors, shape, sides);
+  const std::vector<std::uint32_t> bands = band_numbers(sides);
   ASSERT_EQ(coding.bands.size(), 9u);
   std::vector<double> squares(9), squared_errors(9);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -349,4 +349,4 @@ TEST(SpectralDescription, UnsoundBytesGiveTheErrorsOfTheDecoder) {
 }
 
 }  // namespace
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

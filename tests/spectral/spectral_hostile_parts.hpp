@@ -14,7 +14,7 @@
 // The largest single allocation since it was set to 0.
 extern std::atomic<std::size_t> largest_allocation;
 
-namespace cfck::codec {
+namespace cfck::spectral {
 
 using Bytes = std::vector<std::byte>;
 
@@ -72,7 +72,7 @@ inline constexpr std::uint64_t kShape[] = {2, 1, 3};
 // Three values of bin 35 and indices 0, 1, 2: the parts of a chunk, to be changed.
 struct Parts {
   unsigned mode = 4;
-  Bytes parameters = codec::parameters(kFourStates, 0.5, list({3}));
+  Bytes parameters = spectral::parameters(kFourStates, 0.5, list({3}));
   unsigned flags = 0;
   Bytes first_bin = number(35);
   Bytes length = number(1);  // of splits, or of the coded section
@@ -185,4 +185,4 @@ inline void expect_parameters_refused(unsigned flags, double step, const Bytes& 
   expect_refused(parts, code);
 }
 
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

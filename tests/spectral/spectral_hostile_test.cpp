@@ -35,7 +35,7 @@ void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 TEST(SpectralHostile, TheSoundOnesDecode) {
@@ -356,4 +356,4 @@ TEST(SpectralHostile, EveryPrefix) {
 }
 
 }  // namespace
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -11,7 +11,7 @@
 #include "spectral/kernels/value_steps.hpp"
 #include "tests/spectral/search_cases.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 // Returns the levels of the symbols that are escapes.
@@ -197,4 +197,4 @@ TEST(SpectralLanes, StoreAsTheKernels) {
 }
 
 }  // namespace
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -13,7 +13,7 @@
 #include "spectral/plan/spectral_request.hpp"
 #include "tests/spectral/search_cases.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 constexpr CpuLevel kLevels[] = {CpuLevel::kBaseline, CpuLevel::kV3, CpuLevel::kV4};
@@ -224,4 +224,4 @@ TEST(SpectralLevels, TheSameBytesAndValues) {
 }
 
 }  // namespace
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -10,7 +10,7 @@
 #include "spectral/layout/rice_vector.hpp"
 #include "spectral/transforms/morton.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 using Vector = std::vector<std::int16_t>;
@@ -172,7 +172,7 @@ void expect_geometry(const Shape& shape, const BlockSides& last_sides) {
   ASSERT_TRUE(geometry) << geometry.error().to_string();
   std::vector<std::uint32_t> sides(shape.size() - last_sides.size(), 1);
   sides.insert(sides.end(), last_sides.begin(), last_sides.end());
-  const std::vector<std::uint32_t> bands = spectral::band_numbers(sides);
+  const std::vector<std::uint32_t> bands = band_numbers(sides);
   const std::uint64_t n = geometry->n_values();
   struct Place {
     std::uint32_t band;
@@ -277,4 +277,4 @@ TEST(SpectralGeometry, RegionsOfChunks) {
 }
 
 }  // namespace
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -7,7 +7,7 @@
 
 #include "tests/spectral/spectral_coding.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 TEST(Spectral, RoundTripsOfAllShapesStatesAndStages) {
@@ -244,4 +244,4 @@ TEST(Spectral, DamagedChunks) {
 }
 
 }  // namespace
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -68,7 +68,7 @@ double coding_gain(const std::vector<Place>& places) {
 }  // namespace
 
 std::vector<std::uint32_t> usual_block(const Shape& shape) {
-  const codec::BlockSides kernel = codec::kernel_block(shape);
+  const spectral::BlockSides kernel = spectral::kernel_block(shape);
   if (!kernel.empty()) return {kernel.begin(), kernel.end()};
   std::vector<std::uint32_t> sides;
   if (shape.size() == 1) return {kVectorSide};

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 using namespace cfck;
-using namespace cfck::codec;
+using namespace cfck::spectral;
 using namespace cfck::test;
 
 QuarterField field_of(const json& item, const char* name) {

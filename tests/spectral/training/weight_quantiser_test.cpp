@@ -11,7 +11,7 @@
 #include "spectral/transforms/dct.hpp"
 #include "tests/spectral/spectral_coding.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 namespace {
 
 struct Case {
@@ -70,7 +70,7 @@ class WeightQuantisers : public testing::TestWithParam<Case> {
     const std::vector<std::uint8_t>& block = quantiser_.block();
     std::vector<std::uint32_t> sides(GetParam().shape.size() - block.size(), 1);
     sides.insert(sides.end(), block.begin(), block.end());
-    spectral::forward_dct(values.data(), GetParam().shape, sides);
+    forward_dct(values.data(), GetParam().shape, sides);
   }
 };
 
@@ -339,4 +339,4 @@ TEST(WeightQuantiserErrors, WeightsThatAreNotFinite) {
 }
 
 }  // namespace
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

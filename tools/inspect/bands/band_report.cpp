@@ -16,9 +16,9 @@
 namespace cfck::tools {
 namespace {
 
-using codec::BandTotals;
-using codec::QuarterField;
-using codec::SpectralCoding;
+using spectral::BandTotals;
+using spectral::QuarterField;
+using spectral::SpectralCoding;
 using Json = nlohmann::ordered_json;
 
 // With more bands than this, those that follow one another share a line, or are shown as a range.
@@ -28,7 +28,7 @@ constexpr std::size_t kMaxExponents = 16;
 // Indexed by number (spectral/spec.md, section 3).
 constexpr std::string_view kOrderNames[] = {"storage", "bands", "bins", "row blocks"};
 
-std::string order_name(codec::CoefficientOrder order) {
+std::string order_name(spectral::CoefficientOrder order) {
   const auto number = static_cast<std::size_t>(order);
   return number < std::size(kOrderNames) ? std::string(kOrderNames[number])
                                          : fmt::format("unknown({})", number);
@@ -74,7 +74,7 @@ double band_nmse(const BandTotals& band) {
 
 // Returns, for each band, its position in the block, whose sides come with the coding.
 std::vector<std::vector<unsigned>> places_of_bands(const SpectralCoding& coding) {
-  const codec::BlockSides& sides = coding.parameters.sides;
+  const spectral::BlockSides& sides = coding.parameters.sides;
   std::vector<std::vector<unsigned>> places(coding.bands.size());
   const auto numbers = coding.geometry.band_of_position();
   for (std::size_t position = 0; position < numbers.size(); ++position) {
@@ -166,7 +166,7 @@ std::string count_text(std::uint64_t count, const char* what) {
 }
 
 std::string how_coded(const BandReport& report, const SpectralCoding& coding) {
-  const codec::SpectralParameters& parameters = coding.parameters;
+  const spectral::SpectralParameters& parameters = coding.parameters;
   std::string text = transform_name(coding);
   if (coding.bands.size() > 1) {
     text += fmt::format(", blocks of {}", fmt::join(parameters.sides, "x"));
@@ -179,7 +179,7 @@ std::string how_coded(const BandReport& report, const SpectralCoding& coding) {
 }
 
 std::string coding_text(const BandReport& report, const SpectralCoding& coding, bool quiet) {
-  const codec::SpectralParameters& parameters = coding.parameters;
+  const spectral::SpectralParameters& parameters = coding.parameters;
   std::string text = "  " + how_coded(report, coding) + "\n";
   text += fmt::format(
       "  step {:.6g}{}\n", parameters.step,
@@ -235,7 +235,7 @@ Json bands_json(const BandReport& report, const SpectralCoding& coding) {
 }
 
 Json coding_json(const BandReport& report, const SpectralCoding& coding) {
-  const codec::SpectralParameters& parameters = coding.parameters;
+  const spectral::SpectralParameters& parameters = coding.parameters;
   return {{"transform", transform_name(coding)},
           {"block", parameters.sides},
           {"morton_ranges", parameters.has_ranges},
@@ -287,7 +287,7 @@ std::string band_report_text(const BandReport& report, const Console& console) {
   for (const SpectralCoding& coding : report.description.codings()) {
     text += coding_text(report, coding, console.quiet());
   }
-  const codec::LosslessChunks& lossless = report.description.lossless();
+  const spectral::LosslessChunks& lossless = report.description.lossless();
   if (lossless.n_chunks > 0) {
     text += fmt::format("  {} lossless: {} values, {:.3f} bits/weight\n",
                         count_text(lossless.n_chunks, "chunk"), lossless.n_values,
@@ -312,7 +312,7 @@ Json band_report_json(const BandReport& report) {
   for (const SpectralCoding& coding : report.description.codings()) {
     json["codings"].push_back(coding_json(report, coding));
   }
-  const codec::LosslessChunks& lossless = report.description.lossless();
+  const spectral::LosslessChunks& lossless = report.description.lossless();
   json["lossless_chunks"] = {{"n_chunks", lossless.n_chunks},
                              {"n_values", lossless.n_values},
                              {"bits", number_json(lossless.bits)}};

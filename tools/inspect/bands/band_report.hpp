@@ -16,7 +16,7 @@ namespace cfck::tools {
 struct BandReport {
   const StoredTensor* tensor = nullptr;
   const Record* record = nullptr;
-  codec::SpectralDescription description;
+  spectral::SpectralDescription description;
   bool is_measured = false;  // errors are computed from the original, not from steps
 };
 
