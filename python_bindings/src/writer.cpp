@@ -177,9 +177,9 @@ WriteSummary write_file(const nb::bytes& path_bytes, const Units& units, Metadat
                         bool sync, nb::object progress, std::uint64_t total_bytes) {
   Watch watch(std::move(progress), total_bytes);
   const Contents contents(units, std::move(metadata), attachments, watch);
-  return write_whole(path_of(path_bytes), options.threads, verify, sync, watch, [&](ByteSink& sink) {
-    return contents.write(sink, options, watch.listener());
-  });
+  return write_whole(
+      path_of(path_bytes), options.threads, verify, sync, watch,
+      [&](ByteSink& sink) { return contents.write(sink, options, watch.listener()); });
 }
 
 std::uint64_t write_stored(const nb::bytes& path_bytes, const nb::bytes& data,
