@@ -69,6 +69,7 @@ check "Layout and slips of Python" python_layout
 check "Types of Python" types
 check "Directions of includes" "$venv/bin/python" scripts/checks/includes.py
 check "Circles of Python modules" "$venv/bin/python" scripts/checks/imports.py
+check "Namespaces of rooms" "$venv/bin/python" scripts/checks/namespaces.py
 check "Sizes of functions, files and folders" "$venv/bin/python" scripts/checks/sizes.py
 check "Headers that compile alone" "$venv/bin/python" scripts/checks/headers.py
 
