@@ -122,6 +122,10 @@ class Record:
         """Number of the file that has it."""
 
     @property
+    def format(self) -> str:
+        """Format of that file: cfck, safetensors..."""
+
+    @property
     def kind(self) -> RecordKind: ...
 
     @property
@@ -234,9 +238,6 @@ class Archive:
         """
 
     def attachment(self, file: int, name: str) -> bytes: ...
-
-    def formats(self) -> list[str]:
-        """The format of each file: cfck, safetensors..."""
 
     def check_sizes(self, sizes: Sequence[tuple[int, int]]) -> None:
         """

@@ -98,6 +98,7 @@ std::vector<ListedRecord> Archive::records() const {
     record.hidden = !model_.lists(tensor);
     record.base = static_cast<std::uint32_t>(tensor.base);
     record.file = tensor.file;
+    record.format = tensors().files()[tensor.file].format;
   }
   return records;
 }
@@ -106,6 +107,7 @@ std::optional<ListedRecord> Archive::base_of(std::size_t index) const {
   const ArchiveTensor& tensor = this->tensor(index);
   ListedRecord base;
   base.file = tensor.file;
+  base.format = tensors().files()[tensor.file].format;
   // The base of a duplicate need not be a tensor of the model.
   if (tensor.record != nullptr) {
     const RecordKind kind = tensor.record->kind;
@@ -120,12 +122,6 @@ std::optional<ListedRecord> Archive::base_of(std::size_t index) const {
   base.name = shared.name;
   base.hidden = shared.hidden;
   return base;
-}
-
-std::vector<std::string> Archive::formats() const {
-  std::vector<std::string> formats;
-  for (const ArchiveFile& file : tensors().files()) formats.emplace_back(file.format);
-  return formats;
 }
 
 std::vector<std::pair<nb::bytes, std::string>> Archive::notes() const {

@@ -25,7 +25,8 @@ inline MutableBytes bytes_at(std::uintptr_t address, std::uint64_t n_bytes) {
 // A record of an archive. `base` is an index in the list of the archive, and what is no tensor by
 // its name is hidden.
 struct ListedRecord : Record {
-  std::size_t file = 0;  // the number of the file that has it
+  std::size_t file = 0;     // the number of the file that has it
+  std::string_view format;  // of that file
 };
 
 // Records go by their indexes in records(). All methods need the GIL, and give it up while they
@@ -48,8 +49,6 @@ class Archive {
   std::vector<ListedRecord> records() const;
   // Returns the record whose bytes an alias or a duplicate uses; nullopt for others.
   std::optional<ListedRecord> base_of(std::size_t index) const;
-  // Returns the format of each file.
-  std::vector<std::string> formats() const;
   // Returns what each file has and was not read, after its path.
   std::vector<std::pair<nb::bytes, std::string>> notes() const;
   // Returns the attachments of each file, with their sizes.

@@ -96,7 +96,6 @@ void bind_archive(nb::module_& module) {
       .def("attachments", &Archive::attachments,
            "For each file the names of its attachments, and how many bytes each has.")
       .def("attachment", &Archive::attachment, "file"_a, "name"_a)
-      .def("formats", &Archive::formats, "The format of each file: cfck, safetensors...")
       .def("check_sizes", &Archive::check_sizes, "sizes"_a,
            "LimitExceededError if one call may not return so much of a file: (record index, bytes) "
            "each.")

@@ -70,6 +70,9 @@ void bind_record(nb::module_& module) {
       .def_ro("hidden", &Record::hidden,
               "Storage behind aliases, or a name that is none of the model.")
       .def_ro("file", &ListedRecord::file, "Number of the file that has it.")
+      .def_prop_ro(
+          "format", [](const ListedRecord& record) { return std::string(record.format); },
+          "Format of that file: cfck, safetensors...")
       .def_ro("kind", &Record::kind)
       .def_prop_ro(
           "dtype", [](const ListedRecord& record) { return std::string(dtype_name(record.dtype)); },

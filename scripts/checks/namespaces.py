@@ -1,7 +1,7 @@
 """Checks that what a file has is in the namespace of its room.
 
-That is cfck::ROOM for the folder at the top. What the public headers declare is in cfck, wherever it
-is defined. GUESTS lists the few files that fill in the interface of another room.
+That is cfck::ROOM for the folder at the top. What the public headers declare is in cfck, wherever
+it is defined. GUESTS lists the few files that fill in the interface of another room.
 """
 
 from __future__ import annotations

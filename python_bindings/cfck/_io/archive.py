@@ -89,7 +89,7 @@ class Archive:
 
     def is_chunked(self, name: str) -> bool:
         """Whether a tensor is decoded by whole chunks; other formats are read from any place."""
-        return self._reader.format_of(self._index(name)) == "cfck"
+        return self.record(name).format == "cfck"
 
     def source(self, name: str) -> tuple[Any, ...]:
         """Equal for names that are the same elements of one file."""

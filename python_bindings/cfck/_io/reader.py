@@ -43,16 +43,11 @@ class RecordReader:
     def __init__(self, archive: _native.Archive, decode: str) -> None:
         self._archive = archive
         self._decode = decode
-        self._formats = archive.formats()
         self.records = archive.records()
-
-    def format_of(self, index: int) -> str:
-        """The format of the file that has a record."""
-        return self._formats[self.records[index].file]
 
     def decoder(self, index: int, device: torch.device | None) -> DeviceMemory | None:
         """The device that decodes a record which goes to ``device``; None: the host does."""
-        return decoding_device(self.format_of(index), device, self._decode)
+        return decoding_device(self.records[index].format, device, self._decode)
 
     def by_file(self, requests: Iterable[Request]) -> list[list[Request]]:
         """Requests in groups, each for records of one file."""
