@@ -48,16 +48,23 @@ struct ShownRow {
   const TensorRow* row;
 };
 
-Result<Model> read_model(const std::string& path, const ShowOptions& options) {
+Result<Model> read_files(const std::string& path, const ShowOptions& options) {
   Model model{path, {}, {}, {}};
-  const model::FolderWatch watch(path);
   CFCK_TRY_ASSIGN(model.found, model::model_files(path));
   for (std::size_t i = 0; i < model.found.paths.size(); ++i) {
     auto listing = list_tensors(model.found, i, options.limits, model.strays);
     if (!listing) return with_path(listing.error(), model.found.paths[i]);
     model.files.push_back(std::move(*listing));
   }
-  CFCK_TRY(watch.check());
+  return model;
+}
+
+Result<Model> read_model(const std::string& path, const ShowOptions& options) {
+  Model model;
+  CFCK_TRY(model::open_unchanged(path, [&]() -> Result<void> {
+    CFCK_TRY_ASSIGN(model, read_files(path, options));
+    return {};
+  }));
   if (options.strict) CFCK_TRY(model::check_all_named(model.found));
   return model;
 }
