@@ -6,7 +6,7 @@
 
 #include "base/run_guarded.hpp"
 #include "calibration/arrays.hpp"
-#include "calibration/calibration_file.hpp"
+#include "calibration/file.hpp"
 #include "calibration/tensor_steps.hpp"
 #include "spectral/feedback/second_moments.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "spectral/feedback/step_learning.hpp"
-#include "spectral/layout/spectral_geometry.hpp"
+#include "spectral/layout/geometry.hpp"
 #include "spectral/transforms/morton.hpp"
 
 namespace cfck::calibration {

@@ -7,7 +7,7 @@
 
 namespace cfck::codec {
 
-struct DeviceTable;  // codec/entropy/rans/rans_device_tables.hpp
+struct DeviceTable;  // codec/entropy/rans/device_tables.hpp
 
 // Chunks of one kernel. Warps take one after another.
 struct DeviceBatch {

@@ -9,7 +9,7 @@
 
 #include "base/threads/threads.hpp"
 #include "cfck/status.hpp"
-#include "encode/encode_plan.hpp"
+#include "encode/plan.hpp"
 
 namespace cfck::encode {
 

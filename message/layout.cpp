@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/bytes.hpp"
-#include "base/tensors/tensor_sizes.hpp"
+#include "base/tensors/sizes.hpp"
 #include "codec/codec.hpp"
 
 namespace cfck::message {

@@ -1,7 +1,7 @@
 // Selects at run time from functions that are compiled once for each CPU level.
 #pragma once
 
-#include "base/cpu/cpu_level.hpp"
+#include "base/cpu/level.hpp"
 #include "base/names/detail.hpp"
 
 namespace cfck::detail {

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/files/access.hpp"
-#include "base/files/file_locks.hpp"
+#include "base/files/locks.hpp"
 #include "base/forks/forks.hpp"
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"

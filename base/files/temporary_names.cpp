@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <ctime>
 
-#include "base/files/file_locks.hpp"
+#include "base/files/locks.hpp"
 
 namespace cfck::detail {
 namespace {

@@ -1,7 +1,7 @@
 #include "base/hashing/hashing.hpp"
 
 #include "base/bytes.hpp"
-#include "base/cpu/cpu_level.hpp"
+#include "base/cpu/level.hpp"
 #include "base/forks/forks.hpp"
 #include "base/hashing/hashing_kernel.hpp"
 

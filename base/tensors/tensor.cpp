@@ -4,7 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
-#include "base/tensors/tensor_sizes.hpp"
+#include "base/tensors/sizes.hpp"
 
 namespace cfck {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "codec/codec.hpp"
+#include "codec/entropy/zstd/frame.hpp"
 #include "codec/entropy/zstd/huffman.hpp"
-#include "codec/entropy/zstd/zstd_frame.hpp"
 #include "codec/symboliser/bin_stream.hpp"
 #include "codec/symboliser/byte_planes.hpp"
 #include "codec/symboliser/kernel_levels.hpp"

@@ -7,10 +7,10 @@
 #include "bench/native/stages.hpp"
 #include "codec/common/bin_codes.hpp"
 #include "codec/direct/chunk/parameters.hpp"
-#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/direct/kernels/kernels.hpp"
 #include "codec/entropy/entropy.hpp"
-#include "codec/entropy/rans/rans_section.hpp"
-#include "codec/entropy/rans/rans_writer.hpp"
+#include "codec/entropy/rans/section.hpp"
+#include "codec/entropy/rans/writer.hpp"
 #include "codec/lossy.hpp"
 #include "codec/symboliser/bin_stream.hpp"
 

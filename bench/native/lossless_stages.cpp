@@ -4,8 +4,8 @@
 #include "base/hashing/hashing.hpp"
 #include "bench/native/stages.hpp"
 #include "codec/entropy/entropy.hpp"
-#include "codec/entropy/rans/rans_section.hpp"
-#include "codec/entropy/rans/rans_writer.hpp"
+#include "codec/entropy/rans/section.hpp"
+#include "codec/entropy/rans/writer.hpp"
 #include "codec/symboliser/bin_stream.hpp"
 #include "codec/symboliser/float_format.hpp"
 

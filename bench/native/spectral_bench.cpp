@@ -17,11 +17,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "base/cpu/cpu_level.hpp"
+#include "base/cpu/level.hpp"
 #include "bench/native/arguments.hpp"
 #include "bench/native/weights.hpp"
 #include "codec/lossy.hpp"
-#include "spectral/plan/spectral_request.hpp"
+#include "spectral/plan/request.hpp"
 
 namespace {
 

@@ -18,7 +18,7 @@
 #include <string_view>
 
 #include "base/bytes.hpp"
-#include "base/cpu/cpu_level.hpp"
+#include "base/cpu/level.hpp"
 #include "bench/native/arguments.hpp"
 #include "bench/native/weights.hpp"
 #include "cfck/cfck.hpp"

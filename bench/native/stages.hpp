@@ -12,7 +12,7 @@
 
 #include "bench/native/weights.hpp"
 #include "cfck/options.hpp"
-#include "codec/entropy/rans/kernels/rans_kernels.hpp"
+#include "codec/entropy/rans/kernels/kernels.hpp"
 
 namespace cfck::bench {
 

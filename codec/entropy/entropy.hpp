@@ -40,7 +40,8 @@ class EntropyDecoder {
 bool has_entropy_stage(EntropyId id) noexcept;
 
 // Finds the encoder of a stage that codes streams: nullptr for all but kZstd. Symbols of kRans,
-// whose tables change from group to group, are a section of a chunk (rans_section.hpp).
+// whose tables change from group to group, are a section of a chunk
+// (codec/entropy/rans/section.hpp).
 const EntropyEncoder* find_entropy_encoder(EntropyId id) noexcept;
 const EntropyDecoder* find_entropy_decoder(EntropyId id) noexcept;
 

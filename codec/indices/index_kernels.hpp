@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/cpu/cpu_level.hpp"
+#include "base/cpu/level.hpp"
 
 namespace cfck::codec {
 

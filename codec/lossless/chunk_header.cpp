@@ -1,7 +1,7 @@
 #include "codec/lossless/chunk_header.hpp"
 
 #include "codec/common/varint.hpp"
-#include "codec/entropy/rans/rans_section.hpp"
+#include "codec/entropy/rans/section.hpp"
 #include "codec/errors.hpp"
 #include "codec/symboliser/float_format.hpp"
 #include "codec/symboliser/symboliser.hpp"

@@ -4,7 +4,7 @@
 
 #include "codec/entropy/zstd/byte_frame.hpp"
 #include "codec/lossless/integer_planes.hpp"
-#include "codec/lossless/lossless_scratch.hpp"
+#include "codec/lossless/scratch.hpp"
 
 namespace cfck::codec {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "codec/common/chunk_buffers.hpp"
 #include "codec/common/zero_mask.hpp"
-#include "codec/entropy/rans/rans_writer.hpp"
+#include "codec/entropy/rans/writer.hpp"
 #include "codec/entropy/zstd/byte_frame.hpp"
-#include "codec/entropy/zstd/zstd_frame.hpp"
-#include "codec/lossless/lossless_scratch.hpp"
+#include "codec/entropy/zstd/frame.hpp"
+#include "codec/lossless/scratch.hpp"
 #include "codec/symboliser/bin_stream.hpp"
 #include "codec/symboliser/float_format.hpp"
 

@@ -7,7 +7,7 @@
 #include "codec/symboliser/group_merge_x86.hpp"
 #include "codec/symboliser/group_split_x86.hpp"
 #endif
-#include "codec/entropy/rans/kernels/rans_lanes.hpp"
+#include "codec/entropy/rans/kernels/lanes.hpp"
 #ifdef CFCK_SYMBOL_WORDS
 #include "codec/symboliser/group_merge_v4_vbmi.hpp"
 #include "codec/symboliser/group_split_v4_vbmi.hpp"

@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 
-#include "codec/entropy/rans/kernels/rans_lanes.hpp"
+#include "codec/entropy/rans/kernels/lanes.hpp"
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/high_words_x86.hpp"
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codec/entropy/rans/kernels/rans_words.hpp"
+#include "codec/entropy/rans/kernels/words.hpp"
 #include "codec/symboliser/byte_planes_x86.hpp"
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/high_words_x86.hpp"

@@ -3,7 +3,7 @@
 
 #include <tuple>
 
-#include "base/cpu/cpu_level.hpp"
+#include "base/cpu/level.hpp"
 #include "codec/symboliser/float_format.hpp"
 #include "codec/symboliser/symboliser.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "cfck/version.hpp"
 #include "codec/device_batch.hpp"
-#include "codec/entropy/rans/rans_device_tables.hpp"
+#include "codec/entropy/rans/device_tables.hpp"
 #include "cuda/host/device_code.hpp"
 #include "device/batches.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "base/simt/warp.cuh"
 #include "codec/device_batch.hpp"
-#include "codec/entropy/rans/rans_device_tables.hpp"
+#include "codec/entropy/rans/device_tables.hpp"
 #include "codec/symboliser/device/team_device.cuh"
 #include "cuda/kernels/launch_shapes.hpp"
 #include "cuda/kernels/take_items.cuh"

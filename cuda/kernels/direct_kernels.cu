@@ -1,5 +1,5 @@
 // Kernels of the direct codec that give each chunk a warp (device/kernels.inc).
-#include "codec/direct/device/direct_team_device.cuh"
+#include "codec/direct/device/team_device.cuh"
 #include "cuda/kernels/decode_batch.cuh"
 
 namespace cfck::cuda {

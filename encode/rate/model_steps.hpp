@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "encode/encode_plan.hpp"
+#include "encode/plan.hpp"
 #include "encode/value_totals.hpp"
 
 namespace cfck::encode {

@@ -9,7 +9,7 @@
 
 #include "base/short_list.hpp"
 #include "codec/lossy.hpp"
-#include "encode/encode_plan.hpp"
+#include "encode/plan.hpp"
 
 namespace cfck::encode {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "codec/error_totals.hpp"
-#include "encode/encode_plan.hpp"
+#include "encode/plan.hpp"
 #include "encode/trial/candidates.hpp"
 
 namespace cfck::encode {

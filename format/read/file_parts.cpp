@@ -9,8 +9,8 @@
 #include "codec/entropy/entropy.hpp"
 #include "format/container/element_view.hpp"
 #include "format/container/frame_fields.hpp"
-#include "format/read/chunks/chunk_frames.hpp"
 #include "format/read/chunks/extent_fetcher.hpp"
+#include "format/read/chunks/frames.hpp"
 #include "format/read/chunks/open_file.hpp"
 #include "format/read/reader_access.hpp"
 

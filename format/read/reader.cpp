@@ -11,7 +11,7 @@
 #include "base/threads/threads.hpp"
 #include "format/read/boxes.hpp"
 #include "format/read/chunks/open_file.hpp"
-#include "format/read/read_plan.hpp"
+#include "format/read/plan.hpp"
 #include "format/read/reader_access.hpp"
 #include "format/read/verify.hpp"
 

@@ -1,7 +1,7 @@
 #include "format/read/stored_payloads.hpp"
 
 #include "base/run_guarded.hpp"
-#include "format/read/chunks/chunk_decode.hpp"
+#include "format/read/chunks/decode.hpp"
 #include "format/read/chunks/open_file.hpp"
 #include "format/read/reader_access.hpp"
 

@@ -7,7 +7,7 @@
 #include "base/hashing/hashing.hpp"
 #include "base/threads/threads.hpp"
 #include "format/container/frame_walk.hpp"
-#include "format/read/chunks/chunk_decode.hpp"
+#include "format/read/chunks/decode.hpp"
 #include "format/read/reader_access.hpp"
 
 namespace cfck::format {

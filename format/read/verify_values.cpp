@@ -5,8 +5,8 @@
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
 #include "base/threads/threads.hpp"
-#include "format/read/chunks/chunk_decode.hpp"
-#include "format/read/read_plan.hpp"
+#include "format/read/chunks/decode.hpp"
+#include "format/read/plan.hpp"
 #include "format/read/verify.hpp"
 
 namespace cfck::format {

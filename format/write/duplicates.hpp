@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cfck/record.hpp"
-#include "encode/encode_plan.hpp"
+#include "encode/plan.hpp"
 
 namespace cfck::format {
 

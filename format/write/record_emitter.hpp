@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "encode/record/record_sink.hpp"
+#include "encode/record/sink.hpp"
 #include "format/write/record_layout.hpp"
 
 namespace cfck::format {

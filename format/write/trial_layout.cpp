@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "format/container/index/compressed_index.hpp"
-#include "format/container/index/index_errors.hpp"
+#include "format/container/index/errors.hpp"
 
 namespace cfck::format {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "base/run_guarded.hpp"
 #include "cfck/writer.hpp"
-#include "encode/rate/rate_control.hpp"
-#include "encode/record/record_encoder.hpp"
+#include "encode/rate/control.hpp"
+#include "encode/record/encoder.hpp"
 #include "encode/rules/encode_rules.hpp"
 #include "format/write/duplicates.hpp"
 #include "format/write/record_emitter.hpp"

@@ -1,7 +1,7 @@
 // Tensors whose steps depend on the results of encoding them.
 #include <algorithm>
 
-#include "encode/record/record_sizes.hpp"
+#include "encode/record/sizes.hpp"
 #include "format/container/container.hpp"
 #include "format/write/trial_layout.hpp"
 #include "format/write/writer_impl.hpp"

@@ -4,7 +4,7 @@
 
 #include "base/text.hpp"
 #include "hdf5/archive/listing.hpp"
-#include "interop/safetensors/safetensors_ties.hpp"
+#include "interop/safetensors/ties.hpp"
 
 namespace cfck::hdf5 {
 namespace {

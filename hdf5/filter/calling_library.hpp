@@ -7,7 +7,7 @@
 
 #include "base/names/detail.hpp"
 #include "cfck/status.hpp"
-#include "hdf5/filter/hdf5_abi.hpp"
+#include "hdf5/filter/abi.hpp"
 
 namespace cfck::hdf5 {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "encode/rules/tensor_choice.hpp"
-#include "hdf5/filter/filter_values.hpp"
+#include "hdf5/filter/values.hpp"
 
 namespace cfck::hdf5 {
 

@@ -17,8 +17,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "encode/encode_plan.hpp"
-#include "hdf5/filter/filter_values.hpp"
+#include "encode/plan.hpp"
+#include "hdf5/filter/values.hpp"
 
 namespace cfck::hdf5 {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "encode/rate/rate_control.hpp"
+#include "encode/rate/control.hpp"
 #include "message/chunk_encode.hpp"
 
 namespace cfck::hdf5 {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "hdf5/filter/calling_library.hpp"
-#include "hdf5/filter/filter_values.hpp"
+#include "hdf5/filter/values.hpp"
 
 namespace cfck::hdf5 {
 

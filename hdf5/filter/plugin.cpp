@@ -10,7 +10,7 @@
 #include "hdf5/filter/calling_library.hpp"
 #include "hdf5/filter/chunk_codec.hpp"
 #include "hdf5/filter/dataset.hpp"
-#include "hdf5/filter/filter_values.hpp"
+#include "hdf5/filter/values.hpp"
 
 namespace cfck::hdf5 {
 namespace {

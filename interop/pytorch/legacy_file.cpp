@@ -4,8 +4,8 @@
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
-#include "interop/pytorch/pickle/pickle_reader.hpp"
-#include "interop/pytorch/pytorch_file.hpp"
+#include "interop/pytorch/file.hpp"
+#include "interop/pytorch/pickle/reader.hpp"
 
 namespace cfck::interop {
 namespace {

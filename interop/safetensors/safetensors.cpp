@@ -7,8 +7,8 @@
 #include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
 #include "format/read/reader_access.hpp"
-#include "interop/safetensors/safetensors_header.hpp"
-#include "interop/safetensors/safetensors_write.hpp"
+#include "interop/safetensors/header.hpp"
+#include "interop/safetensors/write.hpp"
 #include "model/cfck_archive.hpp"
 
 namespace cfck {

@@ -8,7 +8,7 @@
 #include "base/forks/forks.hpp"
 #include "cfck/io.hpp"
 #include "interop/zip/block_cache.hpp"
-#include "interop/zip/zip_directory.hpp"
+#include "interop/zip/directory.hpp"
 
 namespace cfck::interop {
 

@@ -5,7 +5,7 @@
 
 #include "base/run_guarded.hpp"
 #include "model/error_path.hpp"
-#include "model/folder/folder_archive.hpp"
+#include "model/folder/archive.hpp"
 #include "model/folder/model_folder.hpp"
 #include "model/formats/archive_format.hpp"
 

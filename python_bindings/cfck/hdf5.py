@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DatasetOptions", "filter", "filter_id", "plugin_path", "repack_option"]
 
-# The words of the filter's client data (hdf5/filter/filter_values.hpp).
+# The words of the filter's client data (hdf5/filter/values.hpp).
 _VERSION = 1
 _MODES = {None: 0, "max_abs_error": 1, "max_rel_error": 2, "nmse": 3, "bits_per_weight": 4}
 _CODECS = {"auto": 0, "raw": 1, "lossless": 2, "direct": 3, "spectral": 4}

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/files/file_stamp.hpp"
+#include "base/files/stamp.hpp"
 #include "cfck/archive.hpp"
 #include "cfck/reader.hpp"
 #include "errors.hpp"

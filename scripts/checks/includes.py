@@ -71,7 +71,7 @@ NAMED = {"kAuto", "kRaw", "kLossless"}
 # Files that name a codec all the same.
 SEEING = {
     # The format says what the index has of each codec, also to readers without the codec.
-    "format/container/index/index_errors.cpp",
+    "format/container/index/errors.cpp",
 }
 
 # Where each file is included: the file that does, the line, the file that is included.

@@ -1,8 +1,8 @@
 // Bits that coefficients take in a chunk: for programs that show where its bits are.
 #pragma once
 
-#include "codec/entropy/rans/tables/rans_table.hpp"
-#include "spectral/kernels/spectral_kernels.hpp"
+#include "codec/entropy/rans/tables/table.hpp"
+#include "spectral/kernels/kernels.hpp"
 #include "spectral/names/codec_names.hpp"
 
 namespace cfck::spectral {

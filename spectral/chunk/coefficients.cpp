@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "spectral/chunk/chunk_slices.hpp"
+#include "spectral/chunk/slices.hpp"
 #include "spectral/layout/coefficient_fields.hpp"
 #include "spectral/transforms/dct.hpp"
 

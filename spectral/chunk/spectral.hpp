@@ -7,7 +7,7 @@
 
 #include "codec/codec.hpp"
 #include "codec/error_totals.hpp"
-#include "spectral/layout/spectral_parameters.hpp"
+#include "spectral/layout/parameters.hpp"
 #include "spectral/names/codec_names.hpp"
 
 namespace cfck::spectral {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codec/indices/index_planes.hpp"
-#include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/kernels/kernels.hpp"
 #include "spectral/kernels/value_steps.hpp"
 #include "spectral/names/codec_names.hpp"
 

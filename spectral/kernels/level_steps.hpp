@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "codec/symboliser/lanes.hpp"
-#include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/kernels/kernels.hpp"
 #include "spectral/kernels/trellis_edges.hpp"
 #include "spectral/names/codec_names.hpp"
 

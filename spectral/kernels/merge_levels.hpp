@@ -2,12 +2,12 @@
 // (spectral/spec.md, sections 4 and 5.3).
 #pragma once
 
-#include "codec/entropy/rans/kernels/rans_trellis.hpp"
 #include "codec/entropy/rans/kernels/shifted_bytes.hpp"
+#include "codec/entropy/rans/kernels/trellis.hpp"
 #include "codec/indices/index_lanes.hpp"
 #include "codec/indices/index_planes.hpp"
+#include "spectral/kernels/kernels.hpp"
 #include "spectral/kernels/level_steps.hpp"
-#include "spectral/kernels/spectral_kernels.hpp"
 #include "spectral/names/codec_names.hpp"
 
 namespace cfck::spectral {

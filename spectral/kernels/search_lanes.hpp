@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/cpu/x86_intrinsics.hpp"
-#include "codec/entropy/rans/kernels/rans_words.hpp"
+#include "codec/entropy/rans/kernels/words.hpp"
 #include "spectral/names/codec_names.hpp"
 
 namespace cfck::spectral {

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/kernels/kernels.hpp"
 #include "spectral/kernels/trellis_edges.hpp"
 #include "spectral/names/codec_names.hpp"
 

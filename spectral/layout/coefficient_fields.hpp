@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "spectral/kernels/spectral_kernels.hpp"
-#include "spectral/layout/spectral_parameters.hpp"
+#include "spectral/kernels/kernels.hpp"
+#include "spectral/layout/parameters.hpp"
 #include "spectral/names/codec_names.hpp"
 
 namespace cfck::spectral {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "codec/common/chunk_buffers.hpp"
-#include "spectral/layout/spectral_scratch.hpp"
+#include "spectral/layout/scratch.hpp"
 
 namespace cfck::spectral {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "codec/entropy/rans/kernels/rans_kernels.hpp"
+#include "codec/entropy/rans/kernels/kernels.hpp"
 #include "spectral/kernels/quantisers.hpp"
 
 namespace cfck::spectral {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "codec/lossy.hpp"
-#include "spectral/layout/spectral_geometry.hpp"
-#include "spectral/layout/spectral_parameters.hpp"
+#include "spectral/layout/geometry.hpp"
+#include "spectral/layout/parameters.hpp"
 #include "spectral/names/codec_names.hpp"
 
 namespace cfck::spectral {

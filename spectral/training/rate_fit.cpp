@@ -7,15 +7,15 @@
 
 #include "base/cpu/float_environment.hpp"
 #include "codec/common/bin_codes.hpp"
-#include "codec/entropy/rans/rans_section.hpp"
-#include "codec/entropy/rans/tables/rans_cost.hpp"
+#include "codec/entropy/rans/section.hpp"
+#include "codec/entropy/rans/tables/cost.hpp"
 #include "spectral/chunk/coefficients.hpp"
 #include "spectral/chunk/spectral.hpp"
+#include "spectral/kernels/kernels.hpp"
 #include "spectral/kernels/quantisers.hpp"
-#include "spectral/kernels/spectral_kernels.hpp"
 #include "spectral/layout/coefficient_order.hpp"
-#include "spectral/plan/spectral_plan.hpp"
-#include "spectral/plan/spectral_request.hpp"
+#include "spectral/plan/plan.hpp"
+#include "spectral/plan/request.hpp"
 
 namespace cfck::spectral {
 namespace {

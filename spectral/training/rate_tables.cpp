@@ -7,8 +7,8 @@
 
 #include "base/forks/forks.hpp"
 #include "codec/common/bin_codes.hpp"
-#include "codec/entropy/rans/rans_section.hpp"
-#include "codec/entropy/rans/tables/rans_cost.hpp"
+#include "codec/entropy/rans/section.hpp"
+#include "codec/entropy/rans/tables/cost.hpp"
 #include "spectral/kernels/quantisers.hpp"
 
 namespace cfck::spectral {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/kernels/kernels.hpp"
 #include "spectral/names/codec_names.hpp"
 
 namespace cfck::spectral {

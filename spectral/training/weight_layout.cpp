@@ -9,7 +9,8 @@
 namespace cfck::spectral {
 namespace {
 
-// True if plan_spectral() has whole rows in its sample (spectral_sample.cpp), which fields need.
+// True if plan_spectral() has whole rows in its sample (spectral/plan/sample.cpp), which fields
+// need.
 bool fits_sample(std::uint64_t n_values, std::uint64_t row_values, std::uint64_t height) {
   return n_values <= (1 << 16) ||
          (row_values <= (1 << 15) && row_values <= (std::uint64_t{1} << 18) / height);

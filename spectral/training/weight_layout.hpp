@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cfck/tensor.hpp"
-#include "spectral/layout/spectral_geometry.hpp"
+#include "spectral/layout/geometry.hpp"
 #include "spectral/names/codec_names.hpp"
 
 namespace cfck::spectral {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "spectral/layout/spectral_parameters.hpp"
-#include "spectral/training/training_kernels.hpp"
+#include "spectral/layout/parameters.hpp"
+#include "spectral/training/kernels.hpp"
 
 namespace cfck::spectral {
 namespace {

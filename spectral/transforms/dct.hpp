@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/cpu/cpu_level.hpp"
+#include "base/cpu/level.hpp"
 #include "spectral/names/codec_names.hpp"
 #include "spectral/transforms/dct_matrix.hpp"
 

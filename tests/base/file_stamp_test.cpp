@@ -1,12 +1,12 @@
 // Notices that a file was written to after it was opened.
-#include "base/files/file_stamp.hpp"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include "base/files/stamp.hpp"
 
 namespace cfck::detail {
 namespace {

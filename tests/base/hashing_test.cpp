@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/bytes.hpp"
-#include "base/cpu/cpu_level.hpp"
+#include "base/cpu/level.hpp"
 #include "base/hashing/hashing_kernel.hpp"
 
 namespace cfck {

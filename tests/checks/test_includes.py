@@ -56,7 +56,7 @@ def test_a_codec_that_encoding_knows(tree, run):
 
 
 def test_an_exception_that_is_none(tree, run):
-    path = "format/container/index/index_errors.cpp"
+    path = "format/container/index/errors.cpp"
     assert run("includes", tree(GOOD | {path: "auto id = CodecId::kDirect;\n"})) == []
     (line,) = lines_with(tree, run, path, "auto id = CodecId::kRaw;\n")
     assert line.startswith(f"{path}:1: it names no codec")

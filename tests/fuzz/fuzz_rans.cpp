@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "codec/entropy/rans/kernels/rans_scalar.hpp"
-#include "codec/entropy/rans/rans_section.hpp"
+#include "codec/entropy/rans/kernels/scalar.hpp"
+#include "codec/entropy/rans/section.hpp"
 #include "tests/support/guarded_bytes.hpp"
 
 namespace {

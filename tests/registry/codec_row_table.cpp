@@ -1,5 +1,5 @@
 // The rows. Fuzz targets use them too (tests/fuzz/coding_again.cpp).
-#include "spectral/plan/spectral_request.hpp"
+#include "spectral/plan/request.hpp"
 #include "tests/registry/codec_rows.hpp"
 
 namespace cfck::codec {

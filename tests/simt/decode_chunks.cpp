@@ -6,8 +6,8 @@
 
 #include "codec/common/chunk_shape.hpp"
 #include "codec/device_plan.hpp"
-#include "codec/direct/device/direct_team_device.cuh"
-#include "codec/lossless/lossless_team_device.cuh"
+#include "codec/direct/device/team_device.cuh"
+#include "codec/lossless/team_device.cuh"
 #include "codec/scratch.hpp"
 
 namespace cfck::codec {
@@ -85,7 +85,7 @@ bool run_direct(DType dtype, const DeviceChunk& chunk, const simt::Launch& launc
 }
 
 // Does the host's part of a chunk before the device decodes it
-// (format/read/device/device_slot.cpp), with memory of exact sizes. The payload is a copy.
+// (format/read/device/slot.cpp), with memory of exact sizes. The payload is a copy.
 class PreparedChunk {
  public:
   PreparedChunk(const DevicePlan& plan, ByteView payload, const ChunkShape& shape, bool is_odd)

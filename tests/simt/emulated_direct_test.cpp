@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "codec/direct/chunk/direct_header.hpp"
+#include "codec/direct/chunk/header.hpp"
 #include "tests/codec/direct/direct_cases.hpp"
 #include "tests/simt/decode_chunks.hpp"
 

@@ -1,8 +1,8 @@
 // The kernels of the library, for the fake driver.
 #include "tests/simt/fake_kernels.hpp"
 
-#include "codec/direct/device/direct_team_device.cuh"
-#include "codec/lossless/lossless_team_device.cuh"
+#include "codec/direct/device/team_device.cuh"
+#include "codec/lossless/team_device.cuh"
 #include "cuda/kernels/byte_batches.cuh"
 
 namespace cfck::cuda {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "spectral/plan/spectral_request.hpp"
+#include "spectral/plan/request.hpp"
 
 namespace cfck::spectral {
 

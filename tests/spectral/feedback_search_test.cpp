@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "spectral/kernels/spectral_kernels.hpp"
+#include "spectral/kernels/kernels.hpp"
 
 namespace cfck::spectral {
 namespace {

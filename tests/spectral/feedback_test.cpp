@@ -6,10 +6,10 @@
 #include <array>
 #include <cmath>
 
-#include "base/cpu/cpu_level.hpp"
+#include "base/cpu/level.hpp"
+#include "spectral/codec.hpp"
 #include "spectral/feedback/second_moments.hpp"
-#include "spectral/plan/spectral_plan.hpp"
-#include "spectral/spectral_codec.hpp"
+#include "spectral/plan/plan.hpp"
 #include "tests/spectral/spectral_coding.hpp"
 
 namespace cfck::spectral {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <random>
 
-#include "codec/entropy/rans/kernels/rans_kernels.hpp"
+#include "codec/entropy/rans/kernels/kernels.hpp"
+#include "spectral/kernels/kernels.hpp"
 #include "spectral/kernels/quantisers.hpp"
-#include "spectral/kernels/spectral_kernels.hpp"
 
 namespace cfck::spectral {
 namespace {

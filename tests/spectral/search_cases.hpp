@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "codec/entropy/rans/tables/static_tables.hpp"
+#include "spectral/kernels/kernels.hpp"
 #include "spectral/kernels/lane_search.hpp"
-#include "spectral/kernels/spectral_kernels.hpp"
 
 namespace cfck::spectral {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "spectral/layout/spectral_parameters.hpp"
+#include "spectral/layout/parameters.hpp"
 #include "spectral/plan/block_choice.hpp"
 #include "spectral/plan/place_field_fit.hpp"
 #include "spectral/transforms/morton.hpp"

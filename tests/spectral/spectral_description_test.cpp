@@ -1,6 +1,4 @@
 // Descriptions of spectral records for programs, against plain computations.
-#include "spectral/spectral_description.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +8,7 @@
 
 #include "codec/lossy.hpp"
 #include "spectral/chunk/spectral.hpp"
+#include "spectral/description.hpp"
 #include "spectral/transforms/morton.hpp"
 #include "tests/spectral/edited_request.hpp"
 #include "tests/spectral/transforms/plain_dct.hpp"

@@ -9,8 +9,8 @@
 #include <random>
 
 #include "codec/lossy.hpp"
-#include "spectral/kernels/spectral_kernels.hpp"
-#include "spectral/plan/spectral_request.hpp"
+#include "spectral/kernels/kernels.hpp"
+#include "spectral/plan/request.hpp"
 #include "tests/spectral/search_cases.hpp"
 
 namespace cfck::spectral {

@@ -1,12 +1,11 @@
 // Parameters of the spectral codec, the vectors in them, and the positions of coefficients.
-#include "spectral/layout/spectral_parameters.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <random>
 
+#include "spectral/layout/parameters.hpp"
 #include "spectral/layout/rice_vector.hpp"
 #include "spectral/transforms/morton.hpp"
 

@@ -5,7 +5,7 @@
 #include <ostream>
 #include <vector>
 
-#include "base/cpu/cpu_level.hpp"
+#include "base/cpu/level.hpp"
 
 namespace cfck::test {
 

@@ -12,8 +12,8 @@
 
 #include "base/text.hpp"
 #include "cfck/calibration.hpp"
-#include "tools/convert/convert_report.hpp"
 #include "tools/convert/encode_options.hpp"
+#include "tools/convert/report.hpp"
 #include "tools/output/interrupt.hpp"
 #include "tools/output/standard_streams.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "cfck/options.hpp"
 #include "cfck/status.hpp"
-#include "tools/convert/convert_file.hpp"
+#include "tools/convert/file.hpp"
 #include "tools/output/console.hpp"
 
 namespace cfck::tools {

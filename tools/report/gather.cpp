@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "tools/inspect/bands/band_scan.hpp"
+#include "tools/inspect/bands/scan.hpp"
 #include "tools/inspect/reading_bar.hpp"
 #include "tools/measure/bound_check.hpp"
 #include "tools/output/loss.hpp"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "spectral/layout/spectral_geometry.hpp"
+#include "spectral/layout/geometry.hpp"
 #include "spectral/transforms/dct.hpp"
 
 namespace cfck::tools {

@@ -11,8 +11,8 @@
 #include "tools/output/interrupt.hpp"
 #include "tools/output/machine_errors.hpp"
 #include "tools/output/progress_bar.hpp"
-#include "tools/spectrum/spectrum_picture.hpp"
-#include "tools/spectrum/spectrum_text.hpp"
+#include "tools/spectrum/picture.hpp"
+#include "tools/spectrum/text.hpp"
 
 namespace cfck::tools {
 namespace {

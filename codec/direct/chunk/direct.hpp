@@ -6,7 +6,7 @@
 
 #include "codec/codec.hpp"
 #include "codec/direct/chunk/parameters.hpp"
-#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/direct/kernels/kernels.hpp"
 
 namespace cfck::codec {
 

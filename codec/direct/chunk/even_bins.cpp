@@ -4,7 +4,7 @@
 
 #include "codec/common/bin_codes.hpp"
 #include "codec/common/varint.hpp"
-#include "codec/entropy/rans/tables/rans_cost.hpp"
+#include "codec/entropy/rans/tables/cost.hpp"
 #include "codec/entropy/rans/tables/static_tables.hpp"
 
 namespace cfck::codec {

@@ -1,6 +1,6 @@
 #include "codec/direct/chunk/prediction.hpp"
 
-#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/direct/kernels/kernels.hpp"
 
 namespace cfck::codec {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/simt/warp.cuh"
 #include "codec/common/bin_codes.hpp"
 #include "codec/common/fields_device.cuh"
-#include "codec/direct/device/direct_sections_device.cuh"
+#include "codec/direct/device/sections_device.cuh"
 
 namespace cfck::codec {
 

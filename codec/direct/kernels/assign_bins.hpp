@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/cpu/x86_intrinsics.hpp"
-#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/direct/kernels/kernels.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {

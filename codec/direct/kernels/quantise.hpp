@@ -3,7 +3,7 @@
 #pragma once
 
 #include "codec/common/float_values.hpp"
-#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/direct/kernels/kernels.hpp"
 #include "codec/indices/double_lanes.hpp"
 #include "codec/indices/error_bound.hpp"
 

@@ -1,7 +1,7 @@
 // Splits indices into symbols, low bits and escapes (codec/direct/spec.md, section 6).
 #pragma once
 
-#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/direct/kernels/kernels.hpp"
 #include "codec/indices/index_lanes.hpp"
 #include "codec/indices/index_planes.hpp"
 #include "codec/symboliser/byte_planes.hpp"

@@ -2,7 +2,7 @@
 // symbol (codec/direct/spec.md, section 6, with `rans`).
 #pragma once
 
-#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/direct/kernels/kernels.hpp"
 #include "codec/direct/kernels/merge_indices.hpp"
 #include "codec/direct/kernels/quantise.hpp"
 #include "codec/direct/kernels/split_indices.hpp"

@@ -5,7 +5,7 @@
 #include "codec/direct/kernels/float_products.hpp"
 #include "codec/direct/kernels/quantise.hpp"
 #include "codec/direct/kernels/symbol_codes.hpp"
-#include "codec/entropy/rans/kernels/rans_lanes.hpp"
+#include "codec/entropy/rans/kernels/lanes.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {

@@ -9,7 +9,7 @@
 
 #define CFCK_CPU_NAMESPACE cpu_baseline
 #include "codec/common/float_values.hpp"
-#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/direct/kernels/kernels.hpp"
 
 namespace cfck::codec {
 namespace {

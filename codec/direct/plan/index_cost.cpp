@@ -4,7 +4,7 @@
 #include <array>
 
 #include "codec/direct/chunk/bin_order.hpp"
-#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/direct/kernels/kernels.hpp"
 
 namespace cfck::codec {
 namespace {

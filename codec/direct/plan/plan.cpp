@@ -8,8 +8,8 @@
 #include "codec/common/lossless_fallback.hpp"
 #include "codec/direct/chunk/prediction.hpp"
 #include "codec/direct/plan/index_cost.hpp"
-#include "codec/direct/plan/plan_sample.hpp"
 #include "codec/direct/plan/prediction_fit.hpp"
+#include "codec/direct/plan/sample.hpp"
 #include "codec/indices/scale_field_fit.hpp"
 
 namespace cfck::codec {

@@ -1,7 +1,7 @@
 #include "base/bytes.hpp"
 #include "codec/device_plan.hpp"
 #include "codec/entropy/zstd/byte_frame.hpp"
-#include "codec/entropy/zstd/zstd_scratch.hpp"
+#include "codec/entropy/zstd/scratch.hpp"
 #include "codec/errors.hpp"
 
 namespace cfck::codec {

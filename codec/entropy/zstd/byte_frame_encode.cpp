@@ -1,6 +1,6 @@
 #include "codec/entropy/zstd/byte_frame.hpp"
-#include "codec/entropy/zstd/zstd_frame.hpp"
-#include "codec/entropy/zstd/zstd_scratch.hpp"
+#include "codec/entropy/zstd/frame.hpp"
+#include "codec/entropy/zstd/scratch.hpp"
 
 namespace cfck::codec {
 namespace {

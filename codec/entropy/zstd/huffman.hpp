@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/cpu/cpu_level.hpp"
+#include "base/cpu/level.hpp"
 #include "codec/entropy/zstd/tree_description.hpp"
 
 namespace cfck::codec {

@@ -4,7 +4,7 @@
 
 #include "base/simt/warp.cuh"
 #include "codec/common/groups.hpp"
-#include "codec/entropy/rans/rans_device.cuh"
+#include "codec/entropy/rans/device.cuh"
 #include "codec/symboliser/bin_stream.hpp"
 
 namespace cfck::codec {

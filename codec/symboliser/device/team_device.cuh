@@ -6,7 +6,7 @@
 
 #include "base/simt/warp.cuh"
 #include "codec/device_chunk.hpp"
-#include "codec/entropy/rans/rans_device.cuh"
+#include "codec/entropy/rans/device.cuh"
 #include "codec/symboliser/device/bins_device.cuh"
 #include "codec/symboliser/device/raw_bits_device.cuh"
 

@@ -4,8 +4,8 @@
 
 #include "base/text.hpp"
 #include "format/container/frame_fields.hpp"
-#include "format/container/index/index_checks.hpp"
-#include "format/container/index/index_errors.hpp"
+#include "format/container/index/checks.hpp"
+#include "format/container/index/errors.hpp"
 
 namespace cfck::format {
 namespace {

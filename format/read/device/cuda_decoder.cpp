@@ -7,7 +7,7 @@
 #include "cuda/host/cuda_device.hpp"
 #include "device/memory.hpp"
 #include "format/read/boxes.hpp"
-#include "format/read/device/device_load.hpp"
+#include "format/read/device/load.hpp"
 #include "format/read/reader_access.hpp"
 
 namespace cfck::cuda {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "codec/direct/chunk/bin_order.hpp"
-#include "codec/direct/chunk/direct_header.hpp"
+#include "codec/direct/chunk/header.hpp"
 #include "codec/direct/chunk/prediction.hpp"
 #include "tests/codec/direct/direct_cases.hpp"
 #include "tests/support/guarded_bytes.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "codec/direct/direct_codec.hpp"
+#include "codec/direct/codec.hpp"
 #include "codec/direct/plan/derived_bounds.hpp"
 #include "codec/direct/plan/plan.hpp"
 #include "codec/lossless/lossless.hpp"

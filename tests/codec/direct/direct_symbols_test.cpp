@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codec/entropy/rans/rans_section.hpp"
-#include "codec/entropy/rans/rans_writer.hpp"
+#include "codec/entropy/rans/section.hpp"
+#include "codec/entropy/rans/writer.hpp"
 #include "tests/codec/direct/direct_levels.hpp"
 #include "tests/support/guarded_bytes.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "codec/direct/kernels/direct_kernels.hpp"
+#include "codec/direct/kernels/kernels.hpp"
 #include "tests/codec/direct/direct_cases.hpp"
 
 namespace cfck::codec {

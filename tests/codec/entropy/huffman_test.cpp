@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "codec/entropy/zstd/zstd_frame.hpp"
+#include "codec/entropy/zstd/frame.hpp"
 #include "tests/codec/test_values.hpp"
 
 namespace cfck::codec {

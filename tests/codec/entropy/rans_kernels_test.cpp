@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "codec/entropy/rans/kernels/rans_scalar.hpp"
+#include "codec/entropy/rans/kernels/scalar.hpp"
 #include "tests/codec/entropy/rans_tables.hpp"
 #include "tests/support/guarded_bytes.hpp"
 

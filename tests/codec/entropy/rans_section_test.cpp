@@ -1,13 +1,12 @@
 // Sections of the entropy stage rans, and chunks with them.
-#include "codec/entropy/rans/rans_section.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <optional>
 #include <random>
 
-#include "codec/entropy/rans/rans_writer.hpp"
+#include "codec/entropy/rans/section.hpp"
+#include "codec/entropy/rans/writer.hpp"
 #include "tests/codec/direct/direct_cases.hpp"
 #include "tests/codec/entropy/rans_tables.hpp"
 #include "tests/support/guarded_bytes.hpp"

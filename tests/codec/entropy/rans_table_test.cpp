@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
-#include "codec/entropy/rans/rans_section.hpp"
-#include "codec/entropy/rans/tables/rans_cost.hpp"
+#include "codec/entropy/rans/section.hpp"
+#include "codec/entropy/rans/tables/cost.hpp"
 #include "tests/codec/entropy/rans_tables.hpp"
 
 namespace cfck::codec {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/entropy/rans/kernels/rans_kernels.hpp"
+#include "codec/entropy/rans/kernels/kernels.hpp"
 #include "codec/entropy/rans/tables/static_tables.hpp"
 
 namespace cfck::codec {

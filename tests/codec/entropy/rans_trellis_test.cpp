@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "codec/entropy/rans/kernels/rans_scalar.hpp"
+#include "codec/entropy/rans/kernels/scalar.hpp"
 #include "tests/codec/entropy/rans_tables.hpp"
 #include "tests/support/guarded_bytes.hpp"
 

@@ -5,7 +5,7 @@
 #include "base/simt/warp.cuh"
 #include "codec/common/fields_device.cuh"
 #include "codec/device_chunk.hpp"
-#include "codec/entropy/rans/rans_device_tables.hpp"
+#include "codec/entropy/rans/device_tables.hpp"
 #include "codec/symboliser/device/team_device.cuh"
 #include "tests/example_codec/rounded/rounded_device_header.hpp"
 

@@ -1,6 +1,4 @@
 // The tables of errors and qualities, of records that codec spectral wrote.
-#include "format/container/index/index_errors.hpp"
-
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -8,6 +6,7 @@
 
 #include "codec/lossy.hpp"
 #include "format/container/container.hpp"
+#include "format/container/index/errors.hpp"
 
 namespace cfck::format {
 namespace {

@@ -1,11 +1,11 @@
 // The plug-in's own declarations against those of an installed HDF5.
+#include "hdf5/filter/abi.hpp"
+
 #include <H5PLextern.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <type_traits>
-
-#include "hdf5/filter/hdf5_abi.hpp"
 
 namespace cfck::hdf5 {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cfck/dtype.hpp"
-#include "hdf5/filter/filter_values.hpp"
+#include "hdf5/filter/values.hpp"
 
 namespace cfck::hdf5 {
 

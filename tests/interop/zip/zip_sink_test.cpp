@@ -1,11 +1,10 @@
 // Zip files that were written, read by their directory.
-#include "interop/zip/zip_sink.hpp"
-
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "interop/zip/zip_directory.hpp"
+#include "interop/zip/directory.hpp"
+#include "interop/zip/sink.hpp"
 
 namespace cfck::test {
 namespace {

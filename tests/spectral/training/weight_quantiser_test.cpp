@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "cfck/training.hpp"
-#include "spectral/training/training_kernels.hpp"
+#include "spectral/training/kernels.hpp"
 #include "spectral/transforms/dct.hpp"
 #include "tests/spectral/spectral_coding.hpp"
 

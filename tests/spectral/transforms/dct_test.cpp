@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "base/cpu/cpu_level.hpp"
+#include "base/cpu/level.hpp"
 #include "plain_dct.hpp"
 
 namespace cfck::spectral {

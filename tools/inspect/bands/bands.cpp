@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "tools/inspect/bands/band_report.hpp"
-#include "tools/inspect/bands/band_scan.hpp"
+#include "tools/inspect/bands/report.hpp"
+#include "tools/inspect/bands/scan.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/interrupt.hpp"
 #include "tools/output/progress_bar.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/inspect/bands/band_report.hpp"
+#include "tools/inspect/bands/report.hpp"
 #include "tools/inspect/tensor_errors.hpp"
 #include "tools/inspect/tensor_set.hpp"
 #include "tools/inspect/tensor_stats.hpp"

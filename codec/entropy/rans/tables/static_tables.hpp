@@ -1,7 +1,7 @@
 // The tables that both encoder and decoder know in advance (spec/frequency_tables.csv).
 #pragma once
 
-#include "codec/entropy/rans/tables/rans_table.hpp"
+#include "codec/entropy/rans/tables/table.hpp"
 
 namespace cfck::codec {
 

@@ -1,0 +1,2 @@
+#define CFCK_CPU_NAMESPACE cpu_baseline
+#include "codec/direct/kernels/kernels.inl"

@@ -1,2 +1,0 @@
-#define CFCK_CPU_NAMESPACE cpu_v4
-#include "codec/entropy/rans/kernels/rans_kernels.inl"

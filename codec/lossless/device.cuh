@@ -1,0 +1,378 @@
+// Chunks of mode 2 with the stage `rans` on a device: one warp decodes a chunk
+// (codec/lossless/spec.md, section 3). Accepts what decode.cpp accepts, with the same
+// values.
+#pragma once
+
+#include <type_traits>
+
+#include "base/simt/warp.cuh"
+#include "codec/common/fields_device.cuh"
+#include "codec/common/spread_device.cuh"
+#include "codec/device_chunk.hpp"
+#include "codec/entropy/rans/device.cuh"
+#include "codec/lossless/chunk_header.hpp"
+#include "codec/lossless/device_header.hpp"
+#include "codec/symboliser/device/bins_device.cuh"
+#include "codec/symboliser/device/raw_bits_device.cuh"
+#include "codec/symboliser/float_format.hpp"
+
+namespace cfck::codec {
+
+inline constexpr unsigned kLosslessPlaces = 2 + kLosslessTables;
+
+// A group's raw bits take at most 52 planes of 16 bytes, and one group more than the lanes carry is
+// in the tail.
+inline constexpr unsigned kMaxGroupRawBytes = 52 * 16;
+inline constexpr unsigned kMaxTailBytes =
+    kMaxGroupRawBytes + kMaxDeviceLaneSets * simt::kWarpLanes * kRansStateBits / 8;
+
+// The shared memory of a warp.
+struct LosslessShared {
+  DeviceTable tables[kLosslessPlaces];
+  WordRing rings[kMaxDeviceLaneSets];
+  std::uint8_t tail[kMaxTailBytes];
+};
+
+// Header and sections of a chunk, the same in all lanes.
+struct LosslessSections {
+  std::uint32_t flags = 0;
+  std::uint32_t first_bin = 0;
+  std::uint32_t n_masked = 0;
+  std::uint32_t trailing_zero_base = 0;
+  DeviceBytes mask;
+  DeviceBytes mask_signs;
+  DeviceBytes bin_escapes;
+  DeviceBytes escapes;
+  DeviceBytes coded;
+  DeviceBytes raw;
+};
+
+CFCK_DEVICE LosslessSections lossless_sections(const DeviceChunk& chunk) {
+  const auto& header = header_of<LosslessDeviceHeader>(chunk);
+  return {header.flags,
+          header.first_bin,
+          header.n_masked,
+          header.trailing_zero_base,
+          section_of(chunk, header.mask),
+          section_of(chunk, header.mask_signs),
+          section_of(chunk, header.bin_escapes),
+          section_of(chunk, header.escapes),
+          section_of(chunk, header.coded),
+          section_of(chunk, header.raw)};
+}
+
+// Puts the values of a part of the chunk, which are in chunk.values, between those that its mask
+// masks.
+template <class Word>
+CFCK_DEVICE bool spread_masked_values(const DeviceChunk& chunk, const LosslessSections& s,
+                                      const DevicePart& part) {
+  const std::uint8_t* const mask = chunk.mask != nullptr ? chunk.mask : s.mask.data;
+  const bool is_plain = s.mask.n_bytes == (chunk.n_values + 7) / 8;
+  return (is_plain || chunk.mask != nullptr) &&
+         spread_unmasked<Word>(mask, chunk.n_values, s.n_masked, part,
+                               static_cast<const Word*>(chunk.values), s.mask_signs,
+                               static_cast<Word*>(chunk.out));
+}
+
+// Decodes one chunk of a format with 32 symbols.
+template <class Format, unsigned n_sets>
+class LosslessWarp {
+  using Word = typename Format::Word;
+  // A value is computed in these: a register has 32 bits at least.
+  using Bits = std::conditional_t<sizeof(Word) == 8, std::uint64_t, std::uint32_t>;
+  static constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
+  static constexpr Word kRawMask = static_cast<Word>((Word{1} << kRawMantissa) - 1);
+
+ public:
+  CFCK_DEVICE LosslessWarp(const DeviceChunk& chunk, const LosslessSections& sections,
+                           LosslessShared& shared)
+      : chunk_(chunk),
+        s_(sections),
+        shared_(shared),
+        n_values_(chunk.n_values - sections.n_masked),
+        n_groups_((n_values_ + kGroupSize - 1) / kGroupSize),
+        has_signs_((sections.flags & kHasNoSigns) == 0) {}
+
+  // Reads what comes before the symbols of the values.
+  CFCK_DEVICE bool open(std::uint32_t words_at) {
+    return open_device_lanes(s_.coded, words_at, shared_.rings, lanes_) && read_groups();
+  }
+  CFCK_DEVICE const DeviceLanes<n_sets>& lanes() const { return lanes_; }
+  CFCK_DEVICE const DeviceTail& tail() const { return tail_; }
+
+  CFCK_DEVICE bool decode(std::uint32_t words_at) {
+    if (!open(words_at)) {
+      return false;
+    }
+    const bool has_mask = (s_.flags & kHasMask) != 0;
+    values_ = reinterpret_cast<Word*>(has_mask ? chunk_.values : chunk_.out);
+    if (!decode_values()) {
+      return false;
+    }
+    if (!has_mask) {
+      return true;
+    }
+    simt::sync_warp();
+    return spread_masked_values<Word>(chunk_, s_, {0, chunk_.n_values});
+  }
+
+  CFCK_DEVICE static std::uint32_t group_raw_bytes(bool has_signs, unsigned trailing_zero_bits,
+                                                   unsigned n) {
+    return static_cast<std::uint32_t>(raw_group_bytes<Format>(has_signs, trailing_zero_bits, n));
+  }
+
+  // The high bits of a value with the symbol: those of the window's exponents, nothing for others.
+  // They are the upper half of a word of 64 bits.
+  CFCK_DEVICE static std::uint32_t top_of_symbol(std::uint32_t scale_bin, std::uint32_t symbol) {
+    constexpr unsigned kHighBits = Format::kBits < 32 ? Format::kBits : 32;
+    constexpr unsigned kShift = kRawMantissa - (Format::kBits - kHighBits);
+    constexpr std::uint32_t kMagnitude = (std::uint32_t{1} << (kHighBits - 1)) - 1;
+    const std::uint32_t first = (scale_bin / kPhases - 4) * 2;
+    const std::uint32_t field = first - (symbol & ~1u) + (symbol & 1u);
+    return symbol >= Format::kSymbolZero ? 0 : field << kShift & kMagnitude;
+  }
+
+  CFCK_DEVICE static Word value_of(Bits bits, std::uint32_t top) {
+    constexpr unsigned kTopShift = Format::kBits < 32 ? 0 : Format::kBits - 32;
+    constexpr unsigned kSign = Format::kBits - 1;
+    const Bits sign = bits << (kSign - kRawMantissa) & Bits{1} << kSign;
+    return static_cast<Word>((bits & kRawMask) | sign | static_cast<Bits>(top) << kTopShift);
+  }
+
+  template <unsigned n_bytes>
+  CFCK_DEVICE static Word load_low(const std::uint8_t* from, std::size_t offset = 0) {
+    constexpr Word kMask = static_cast<Word>((std::uint64_t{1} << 8 * n_bytes) - 1);
+    if constexpr (n_bytes <= 4) {
+      return static_cast<Word>(simt::load_bytes(from, n_bytes, offset)) & kMask;
+    } else {
+      return static_cast<Word>(simt::load_long(from, n_bytes, offset)) & kMask;
+    }
+  }
+
+ private:
+  // Bins, trailing zero bits, and which groups come after the end of the lanes.
+  CFCK_DEVICE bool read_groups() {
+    DeviceBins bins(s_.first_bin, max_bin<Format>(), s_.bin_escapes, chunk_.groups);
+    decode_run(lanes_, shared_.tables[0], n_groups_,
+               [&](std::uint32_t first, std::uint32_t symbol, bool is_active) {
+                 bins.add(first, symbol, is_active, s_.trailing_zero_base);
+               });
+    bool fits = bins.all_valid();
+    if (s_.flags & kHasTrailingZeroStream) {
+      simt::sync_warp();
+      decode_run(lanes_, shared_.tables[1], n_groups_,
+                 [&](std::uint32_t first, std::uint32_t symbol, bool is_active) {
+                   if (is_active) {
+                     std::uint32_t& group = chunk_.groups[first + simt::lane()];
+                     const std::uint32_t bits = s_.trailing_zero_base + symbol;
+                     fits =
+                         fits && bits < Format::kRawBits && !(is_zero_group(group) && symbol != 0);
+                     group = with_trailing_zero_bits(group, bits);
+                   }
+                 });
+    }
+    simt::sync_warp();
+    if (simt::any(!fits)) {
+      return false;
+    }
+    const auto raw_bytes_of = [&](std::uint32_t g) {
+      const std::uint32_t group = chunk_.groups[g];
+      return is_zero_group(group) ? 0
+                                  : group_raw_bytes(has_signs_, trailing_zero_bits_of(group),
+                                                    size_of_group(n_values_, g));
+    };
+    const std::uint32_t raw_bytes = sum_of_groups(n_groups_, raw_bytes_of);
+    tail_ = find_tail(n_groups_, raw_bytes, n_sets, raw_bytes_of);
+    return raw_bytes == s_.raw.n_bytes + tail_.in_lanes;
+  }
+
+  // All groups but those whose raw bits the lanes carry; then these, whose symbols are decoded
+  // twice: the raw bits are there when the states have come to their end.
+  CFCK_DEVICE bool decode_values() {
+    const std::uint8_t* raw = s_.raw.data;
+    std::uint32_t first = 0;
+    std::uint32_t last = tail_.first_group;
+    CFCK_NO_UNROLL
+    for (bool is_tail = false;; is_tail = true) {
+      if (is_tail) {
+        if (!fill_tail(raw)) {
+          return false;
+        }
+        raw = shared_.tail;
+        first = tail_.first_group;
+        last = n_groups_;
+      }
+      raw = decode_groups(first, last, raw);
+      if (is_tail) {
+        return escape_at_ * sizeof(Word) == s_.escapes.n_bytes;
+      }
+    }
+  }
+
+  // Puts the raw bits of the last groups into shared memory; those in the section are at `raw`.
+  CFCK_DEVICE bool fill_tail(const std::uint8_t* raw) {
+    const LanesMark<n_sets> before = mark_of(lanes_);
+    skip_groups(tail_.first_group);
+    const std::uint32_t in_section = tail_.raw_bytes - tail_.in_lanes;
+    for (std::uint32_t i = simt::lane(); i < in_section; i += simt::kWarpLanes) {
+      shared_.tail[i] = static_cast<std::uint8_t>(simt::load_byte(raw + i));
+    }
+    const bool fits = finish_device_lanes(lanes_, tail_.in_lanes, shared_.tail + in_section);
+    go_back(lanes_, before);
+    return fits;
+  }
+
+  // Decodes the symbols of the groups from `first` on.
+  CFCK_DEVICE void skip_groups(std::uint32_t first) {
+    for (std::uint32_t g = first; g < n_groups_; ++g) {
+      const std::uint32_t group = chunk_.groups[g];
+      if (!is_zero_group(group)) {
+        decode_run(lanes_, shared_.tables[2 + bin_of(group) % kPhases], size_of_group(n_values_, g),
+                   [](std::uint32_t, std::uint32_t, bool) {});
+      }
+    }
+  }
+
+  // Decodes groups [first, last), whose raw bits are at `raw`; returns what follows these.
+  CFCK_DEVICE const std::uint8_t* decode_groups(std::uint32_t first, std::uint32_t last,
+                                                const std::uint8_t* raw) {
+    const std::uint32_t* const groups = chunk_.groups;
+    const std::uint32_t n_whole = n_values_ / kGroupSize;
+    Word* values = values_ + std::size_t{first} * kGroupSize;
+    CFCK_NO_UNROLL
+    for (std::uint32_t g = first; g < last; ++g, values += kGroupSize) {
+      const std::uint32_t group = groups[g];
+      const bool is_whole = g < n_whole;
+      if (is_whole && is_plain_group(group) && has_signs_) {
+        raw = decode_group<true, true>(group, kGroupSize, raw, values);
+      } else if (is_zero_group(group)) {
+        store_zeros(values, size_of_group(n_values_, g));
+      } else if (is_whole) {
+        raw = decode_group<false, true>(group, kGroupSize, raw, values);
+      } else {
+        raw = decode_group<false, false>(group, size_of_group(n_values_, g), raw, values);
+      }
+    }
+    return raw;
+  }
+
+  CFCK_DEVICE static void store_zeros(Word* values, unsigned n) {
+    for (unsigned i = simt::lane(); i < n; i += simt::kWarpLanes) {
+      values[i] = 0;
+    }
+  }
+
+  // Decodes a group of n values. Almost all groups are whole and have signs and no trailing zero
+  // bits: is_common.
+  template <bool is_common, bool is_whole>
+  CFCK_DEVICE const std::uint8_t* decode_group(std::uint32_t group, unsigned n,
+                                               const std::uint8_t* raw, Word* values) {
+    Bits bits[kLaneValues] = {};
+    raw = load_raw_bits<is_common>(raw, trailing_zero_bits_of(group), n, bits);
+    const std::uint32_t scale_bin = bin_of(group);
+    const DeviceTable& table = shared_.tables[2 + scale_bin % kPhases];
+    const std::uint32_t top_of_lane = top_of_symbol(scale_bin, simt::lane());
+    bool has_escape = false;
+    std::uint32_t symbols[kLaneValues] = {};
+    CFCK_UNROLL
+    for (unsigned t = 0; t < kLaneValues; ++t) {
+      const unsigned i = t * simt::kWarpLanes + simt::lane();
+      if (is_whole || t * simt::kWarpLanes < n) {
+        if (t % n_sets == 0) {
+          fill_rings(lanes_);
+        }
+        const bool is_active = is_whole || i < n;
+        const std::uint32_t symbol = decode_step(lanes_, t % n_sets, table, is_active);
+        const std::uint32_t top = simt::shuffle(top_of_lane, symbol);
+        symbols[t] = is_active ? symbol : 0;
+        has_escape = has_escape || symbols[t] == Format::kSymbolEscape;
+        if (is_active) {
+          values[i] = value_of(bits[t], top);
+        }
+      }
+    }
+    if (simt::any(has_escape)) {
+      store_escapes(symbols, values);
+    }
+    return raw;
+  }
+
+  // Reads the raw bits of the lane's values; returns what follows those of the group. For common
+  // groups all numbers of planes are constants.
+  template <bool is_common>
+  CFCK_DEVICE const std::uint8_t* load_raw_bits(const std::uint8_t* raw,
+                                                unsigned trailing_zero_bits, unsigned n,
+                                                Bits* bits) const {
+    trailing_zero_bits = is_common ? 0 : trailing_zero_bits;
+    const unsigned low_bits = is_common || trailing_zero_bits == 0 ? Format::kLowBits : 0;
+    const unsigned n_bits = Format::kRawBits - (is_common || has_signs_ ? 0 : 1);
+    raw = add_planes(raw, n_bits, trailing_zero_bits + low_bits, n, bits);
+    if constexpr (Format::kLowBits != 0) {
+      if (low_bits != 0) {
+        constexpr unsigned kLowBytes = Format::kLowBits / 8;
+        CFCK_UNROLL
+        for (unsigned t = 0; t < kLaneValues; ++t) {
+          const unsigned i = t * simt::kWarpLanes + simt::lane();
+          if (i < n) {
+            bits[t] |= load_low<kLowBytes>(raw + simt::lane() * kLowBytes,
+                                           t * simt::kWarpLanes * kLowBytes);
+          }
+        }
+        raw += n * kLowBytes;
+      }
+    }
+    return raw;
+  }
+
+  // Stores escaped values in order, over what is there.
+  CFCK_DEVICE void store_escapes(const std::uint32_t* symbols, Word* values) {
+    CFCK_UNROLL
+    for (unsigned t = 0; t < kLaneValues; ++t) {
+      const bool is_escape = symbols[t] == Format::kSymbolEscape;
+      const std::uint32_t votes = simt::ballot(is_escape);
+      const std::uint32_t number = escape_at_ + simt::popcount(votes & simt::lanes_below());
+      if (is_escape && (number + 1) * sizeof(Word) <= s_.escapes.n_bytes) {
+        values[t * simt::kWarpLanes + simt::lane()] =
+            load_value<Word>(s_.escapes.data + number * sizeof(Word));
+      }
+      escape_at_ += simt::popcount(votes);
+    }
+  }
+
+  const DeviceChunk& chunk_;
+  const LosslessSections& s_;
+  LosslessShared& shared_;
+  const std::uint32_t n_values_;  // not masked
+  const std::uint32_t n_groups_;
+  const bool has_signs_;
+  DeviceLanes<n_sets> lanes_;
+  DeviceTail tail_;
+  Word* values_ = nullptr;
+  std::uint32_t escape_at_ = 0;  // number of escapes stored
+};
+
+// Decodes a chunk whose payload begins with mode 2. False for one that the CPU refuses; then what
+// was written is unspecified.
+template <class Format>
+CFCK_DEVICE bool decode_lossless_chunk(const DeviceChunk& chunk, const DeviceTable* static_tables,
+                                       LosslessShared& shared) {
+  const LosslessSections sections = lossless_sections(chunk);
+  std::uint32_t at = 0;
+  unsigned n_sets = 0;
+  simt::sync_warp();  // whoever still reads tables of the chunk before
+  if (!open_device_section(sections.coded, static_tables,
+                           {shared.tables, kLosslessPlaces, kLosslessValueTables.first}, at,
+                           n_sets)) {
+    return false;
+  }
+  switch (n_sets) {
+    case 1:
+      return LosslessWarp<Format, 1>(chunk, sections, shared).decode(at);
+    case 2:
+      return LosslessWarp<Format, 2>(chunk, sections, shared).decode(at);
+    default:
+      return LosslessWarp<Format, 4>(chunk, sections, shared).decode(at);
+  }
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,264 @@
+// Chunks of mode 2 with the stage `rans` on a device, each decoded by a team of warps
+// (codec/symboliser/device/team_device.cuh).
+#pragma once
+
+#include "codec/lossless/device.cuh"
+#include "codec/symboliser/device/team_device.cuh"
+
+namespace cfck::codec {
+
+// The shared memory of a block.
+struct LosslessTeamShared {
+  LosslessShared chunk;
+  TeamShared team;
+};
+
+// One warp of a team, whose chunk has been opened.
+template <class Format>
+class LosslessTeamWarp {
+  using Word = typename Format::Word;
+  using OneWarp = LosslessWarp<Format, kMaxDeviceLaneSets>;
+
+ public:
+  CFCK_DEVICE LosslessTeamWarp(const DeviceChunk& chunk, const LosslessSections& sections,
+                               LosslessTeamShared& shared)
+      : chunk_(chunk),
+        s_(sections),
+        shared_(shared),
+        set_(simt::warp_of_block()),
+        n_values_(chunk.n_values - sections.n_masked),
+        n_groups_((n_values_ + kGroupSize - 1) / kGroupSize),
+        has_signs_((sections.flags & kHasNoSigns) == 0),
+        has_mask_((sections.flags & kHasMask) != 0),
+        values_(static_cast<Word*>(has_mask_ ? chunk.values : chunk.out)),
+        lanes_(lanes_of_warp(shared.team, shared.chunk.rings, sections.coded)),
+        escapes_(reinterpret_cast<DeviceEscapeRow*>(chunk.escapes),
+                 sections.escapes.n_bytes / static_cast<std::uint32_t>(sizeof(Word)), n_groups_) {}
+
+  // Returns the same in all warps.
+  CFCK_DEVICE bool decode() {
+    const std::uint32_t tail = shared_.team.tail_first_group;
+    const std::uint32_t n_whole = n_values_ / kGroupSize;
+    const std::uint32_t last = tail < n_whole ? tail : n_whole;
+    go_through_groups<Asked, Word>(
+        chunk_.groups, last, [&](std::uint32_t group) { return raw_bytes_of(group, kGroupSize); },
+        [&](std::uint32_t group, std::uint32_t at) {
+          return ask_raw_bits(group, s_.raw.data + at);
+        },
+        [&](std::uint32_t group, std::uint32_t at, const Asked& asked) {
+          return is_plain_group(group) ? take_raw_bits(asked, s_.raw.data + at) : Word{0};
+        },
+        [&](std::uint32_t g, std::uint32_t group, std::uint32_t at, Word bits) {
+          if (is_plain_group(group)) {
+            decode_values<true>(g, group, kGroupSize, bits);
+          } else {
+            decode_group(g, group, s_.raw.data + at);
+          }
+        });
+    const std::uint8_t* const raw = decode_groups(last, tail, raw_of_tail(shared_.team, s_.raw));
+    const bool ends_well =
+        fill_team_tail(lanes_, shared_.team, chunk_.groups, n_values_, raw, shared_.chunk.tail,
+                       [&](std::uint32_t group) -> const DeviceTable& { return table_of(group); });
+    fits_ = fits_ && ends_well;
+    simt::sync_block();
+    (void)decode_groups(tail, n_groups_, shared_.chunk.tail);
+    escapes_.share(shared_.team);
+    simt::sync_block();
+    fits_ = fits_ && escapes_.are_all(shared_.team);
+    escapes_.each(shared_.team, [&](std::uint32_t number, std::uint32_t i) {
+      values_[i] = load_value<Word>(s_.escapes.data + std::size_t{number} * sizeof(Word));
+    });
+    simt::sync_block();
+    if (has_mask_) {
+      fits_ = spread_masked_values<Word>(chunk_, s_, part_of_warp(chunk_.n_values)) && fits_;
+    }
+    return all_warps_fit(shared_.team, fits_);
+  }
+
+ private:
+  static constexpr unsigned kLowBytes = Format::kLowBits / 8;
+  struct NoBits {};
+  // The raw bits of a group without trailing zero bits, on their way.
+  struct Asked {
+    ComingPlanes planes;
+    std::conditional_t<kLowBytes == 0, NoBits,
+                       std::conditional_t<kLowBytes <= 4, simt::PendingWord, simt::PendingLong>>
+        low;
+  };
+
+  CFCK_DEVICE unsigned n_planes() const {
+    return Format::kRawBits - Format::kLowBits - (has_signs_ ? 0 : 1);
+  }
+  CFCK_DEVICE const std::uint8_t* low_bits_of(const std::uint8_t* raw) const {
+    const unsigned i = set_ * simt::kWarpLanes + simt::lane();
+    return raw + n_planes() * (kGroupSize / 8) + i * kLowBytes;
+  }
+
+  CFCK_DEVICE Asked ask_raw_bits(std::uint32_t group, const std::uint8_t* raw) const {
+    Asked asked;
+    if (is_plain_group(group)) {
+      asked.planes = ask_planes(raw, n_planes(), set_);
+      if constexpr (kLowBytes > 4) {
+        asked.low = simt::ask_long(low_bits_of(raw), kLowBytes);
+      } else if constexpr (kLowBytes != 0) {
+        asked.low = simt::ask_bytes(low_bits_of(raw), kLowBytes);
+      }
+    }
+    return asked;
+  }
+
+  CFCK_DEVICE Word take_raw_bits(const Asked& asked, const std::uint8_t* raw) const {
+    auto bits = static_cast<Word>(
+        static_cast<Word>(take_planes(asked.planes, raw, n_planes(), set_)) << Format::kLowBits);
+    if constexpr (kLowBytes != 0) {
+      constexpr Word kMask = static_cast<Word>((std::uint64_t{1} << Format::kLowBits) - 1);
+      bits |= static_cast<Word>(simt::take(asked.low, low_bits_of(raw))) & kMask;
+    }
+    return bits;
+  }
+
+  CFCK_DEVICE std::uint32_t raw_bytes_of(std::uint32_t group, unsigned n) const {
+    return is_zero_group(group)
+               ? 0
+               : OneWarp::group_raw_bytes(has_signs_, trailing_zero_bits_of(group), n);
+  }
+
+  // Decodes the set's values of groups [first, last); returns what follows their raw bits.
+  CFCK_DEVICE const std::uint8_t* decode_groups(std::uint32_t first, std::uint32_t last,
+                                                const std::uint8_t* raw) {
+    CFCK_NO_UNROLL
+    for (std::uint32_t g = first; g < last; ++g) {
+      const std::uint32_t group = chunk_.groups[g];
+      decode_group(g, group, raw);
+      raw += raw_bytes_of(group, size_of_group(n_values_, g));
+    }
+    return raw;
+  }
+
+  CFCK_DEVICE void decode_group(std::uint32_t g, std::uint32_t group, const std::uint8_t* raw) {
+    const unsigned n = size_of_group(n_values_, g);
+    if (is_zero_group(group)) {
+      if (simt::lane() < n_values_of_set(set_, n)) {
+        *place_of(g) = 0;
+      }
+    } else {
+      decode_values<false>(g, group, n, load_raw_bits(raw, trailing_zero_bits_of(group), n));
+    }
+  }
+
+  CFCK_DEVICE Word* place_of(std::uint32_t g) const {
+    return values_ + std::size_t{g} * kGroupSize + set_ * simt::kWarpLanes + simt::lane();
+  }
+
+  CFCK_DEVICE const DeviceTable& table_of(std::uint32_t group) const {
+    return shared_.chunk.tables[2 + bin_of(group) % kPhases];
+  }
+
+  template <bool is_whole>
+  CFCK_DEVICE void decode_values(std::uint32_t g, std::uint32_t group, unsigned n, Word bits) {
+    const unsigned n_mine = is_whole ? simt::kWarpLanes : n_values_of_set(set_, n);
+    if (is_whole || n_mine != 0) {
+      const bool is_active = is_whole || simt::lane() < n_mine;
+      fill_rings(lanes_);
+      const std::uint32_t symbol = decode_step(lanes_, 0, table_of(group), is_active);
+      if (is_active) {
+        *place_of(g) = OneWarp::value_of(bits, OneWarp::top_of_symbol(bin_of(group), symbol));
+      }
+      const std::uint32_t votes = simt::ballot(symbol == Format::kSymbolEscape && is_active);
+      if (votes != 0) {
+        fits_ = escapes_.add(g, votes) && fits_;
+      }
+    }
+  }
+
+  CFCK_DEVICE Word load_raw_bits(const std::uint8_t* raw, unsigned trailing_zero_bits,
+                                 unsigned n) const {
+    const unsigned low_bits = trailing_zero_bits == 0 ? Format::kLowBits : 0;
+    const unsigned n_bits = Format::kRawBits - (has_signs_ ? 0 : 1);
+    const unsigned last = trailing_zero_bits + low_bits;
+    Word bits = load_planes_of_set<Word>(raw, n_bits, last, n, set_);
+    if constexpr (kLowBytes != 0) {
+      const unsigned i = set_ * simt::kWarpLanes + simt::lane();
+      if (low_bits != 0 && i < n) {
+        const std::uint8_t* const low = raw + (n_bits - last) * ((n + 7) / 8);
+        bits |= OneWarp::template load_low<kLowBytes>(low + i * kLowBytes);
+      }
+    }
+    return bits;
+  }
+
+  const DeviceChunk& chunk_;
+  const LosslessSections& s_;
+  LosslessTeamShared& shared_;
+  const unsigned set_;
+  const std::uint32_t n_values_;  // not masked
+  const std::uint32_t n_groups_;
+  const bool has_signs_;
+  const bool has_mask_;
+  Word* const values_;
+  DeviceLanes<1> lanes_;
+  TeamEscapes escapes_;
+  bool fits_ = true;
+};
+
+// The part of the first warp: tables, states and groups; a chunk of fewer lane sets it decodes.
+template <class Format>
+CFCK_DEVICE std::uint32_t open_for_team(const DeviceChunk& chunk, const DeviceTable* static_tables,
+                                        const LosslessSections& sections,
+                                        LosslessTeamShared& shared) {
+  std::uint32_t at = 0;
+  unsigned n_sets = 0;
+  if (!open_device_section(sections.coded, static_tables,
+                           {shared.chunk.tables, kLosslessPlaces, kLosslessValueTables.first}, at,
+                           n_sets)) {
+    return kTeamRefused;
+  }
+  if (n_sets == 1) {
+    return LosslessWarp<Format, 1>(chunk, sections, shared.chunk).decode(at) ? kTeamDone
+                                                                             : kTeamRefused;
+  }
+  if (n_sets == 2) {
+    return LosslessWarp<Format, 2>(chunk, sections, shared.chunk).decode(at) ? kTeamDone
+                                                                             : kTeamRefused;
+  }
+  LosslessWarp<Format, kMaxDeviceLaneSets> warp(chunk, sections, shared.chunk);
+  if (!warp.open(at)) {
+    return kTeamRefused;
+  }
+  share_opened(warp.lanes(), warp.tail(), shared.team);
+  return kTeamGoesOn;
+}
+
+// Decodes a chunk like decode_lossless_chunk(), by all kMaxDeviceLaneSets warps of a block.
+template <class Format>
+CFCK_DEVICE bool decode_lossless_by_team(const DeviceChunk& chunk, const DeviceTable* static_tables,
+                                         LosslessTeamShared& shared) {
+  const LosslessSections sections = lossless_sections(chunk);
+  const std::uint32_t step = step_of_first_warp(
+      shared.team, [&] { return open_for_team<Format>(chunk, static_tables, sections, shared); });
+  if (step != kTeamGoesOn) {
+    return step == kTeamDone;
+  }
+  return LosslessTeamWarp<Format>(chunk, sections, shared).decode();
+}
+
+// Kernels decode such chunks (device/kernels.inc): LosslessChunksF64 and so on.
+template <class Format>
+struct LosslessChunks {
+  using Shared = LosslessShared;
+  using TeamShared = LosslessTeamShared;
+
+  CFCK_DEVICE static bool decode(const DeviceChunk& chunk, const DeviceTable* static_tables,
+                                 Shared& shared) {
+    return decode_lossless_chunk<Format>(chunk, static_tables, shared);
+  }
+  CFCK_DEVICE static bool decode_by_team(const DeviceChunk& chunk, const DeviceTable* static_tables,
+                                         TeamShared& shared) {
+    return decode_lossless_by_team<Format>(chunk, static_tables, shared);
+  }
+};
+#define CFCK_LOSSLESS_DECODER(dtype, Dtype) \
+  using LosslessChunks##Dtype = LosslessChunks<With32Symbols<Format##Dtype>>;
+#include "device/kernels.inc"
+
+}  // namespace cfck::codec

@@ -1,0 +1,199 @@
+#include "encode/record/encoder.hpp"
+
+#include <utility>
+
+#include "encode/record/tasks.hpp"
+
+namespace cfck::encode {
+
+RecordEncoder::RecordEncoder(RecordSink& sink, const FrameCosts& costs, unsigned threads)
+    : sink_(sink), costs_(costs), executor_(std::make_unique<Executor>(threads)) {}
+
+RecordEncoder::~RecordEncoder() = default;
+
+Result<void> RecordEncoder::drain() {
+  CFCK_TRY(executor_->drain());
+  executor_->release();
+  buffers_.clear();
+  payloads_.clear();
+  return {};
+}
+
+Result<void> RecordEncoder::encode(std::uint32_t number, EncodePlan plan) {
+  if (plan.geometry.n_chunks == 1) {
+    return executor_->submit(std::make_unique<SingleTask>(*this, number, std::move(plan)));
+  }
+  const auto record = std::make_shared<ChunkedRecord>(number, std::move(plan));
+  CFCK_TRY(choose(record));
+  if (record->undecided) {
+    return submit_undecided(record);
+  }
+  return record->candidate.codec == CodecId::kRaw ? submit_raw(record) : submit_coded(record);
+}
+
+Result<void> RecordEncoder::choose(const SharedRecord& record) {
+  const EncodePlan& plan = record->plan;
+  CFCK_TRY_ASSIGN(const Candidates candidates,
+                  candidates_for(plan, costs_, executor_->caller_memory(),
+                                 [&] { return progress_.check_cancelled(plan.name); }));
+  std::vector<std::uint64_t> stored_bytes;
+  if (candidates.list.size() > 1) {
+    CFCK_TRY_ASSIGN(stored_bytes, measure(record, candidates.list));
+  }
+  const std::size_t number = stored_bytes.empty() ? 0 : choose_candidate(stored_bytes);
+  record->candidate = candidates.list[number];
+  if (record->candidate.codec != CodecId::kLossless) {
+    return {};
+  }
+  if (candidates.reason) {
+    kept_lossless_.emplace(record->number, *candidates.reason);
+  }
+  if (!may_be_raw(plan)) {
+    return {};
+  }
+  record->undecided.emplace(plan.geometry, costs_);
+  if (!stored_bytes.empty()) {
+    record->undecided->decide(stored_bytes[number]);
+    if (record->undecided->state() == LosslessOrRaw::State::kRaw) {
+      record->candidate = {};
+    }
+    record->undecided.reset();
+  }
+  return {};
+}
+
+Result<std::vector<std::uint64_t>> RecordEncoder::measure(const SharedRecord& record,
+                                                          const CandidateList& candidates) {
+  RecordTrial& trial = record->trial;
+  trial.plan = &record->plan;
+  trial.progress = &progress_;
+  trial.start(candidates);
+  CFCK_TRY(submit_trial(*executor_, std::shared_ptr<RecordTrial>(record, &trial)));
+  CFCK_TRY(executor_->drain());
+  std::vector<std::uint64_t> stored_bytes;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    stored_bytes.push_back(trial.stored_bytes(i, costs_));
+  }
+  trial.start({});
+  return stored_bytes;
+}
+
+Result<void> RecordEncoder::digest_only(std::uint32_t number, EncodePlan plan) {
+  const auto record = std::make_shared<ChunkedRecord>(number, std::move(plan));
+  return executor_->submit(batch_of_chunks(record->n_chunks(), [&](std::uint64_t chunk) {
+    return std::make_unique<DigestTask>(*this, record, chunk);
+  }));
+}
+
+Result<void> RecordEncoder::submit_raw(const SharedRecord& record) {
+  return executor_->submit(batch_of_chunks(record->n_chunks(), [&](std::uint64_t chunk) {
+    return std::make_unique<RawTask>(*this, record, chunk);
+  }));
+}
+
+Result<void> RecordEncoder::submit_coded(const SharedRecord& record) {
+  return executor_->submit(batch_of_chunks(record->n_chunks(), [&](std::uint64_t chunk) {
+    return std::make_unique<CodedTask>(*this, record, chunk);
+  }));
+}
+
+// The ordered stage decides while chunks are submitted, or, if so few that all are in flight and
+// held at once, later.
+Result<void> RecordEncoder::submit_undecided(const SharedRecord& record) {
+  std::uint64_t chunk = 0;
+  const ChunkBatch batch = [&]() -> std::unique_ptr<ChunkTask> {
+    if (std::exchange(record->start_over, false)) {
+      chunk = record->next;
+    }
+    return chunk == record->n_chunks() ? nullptr
+                                       : std::make_unique<CodedTask>(*this, record, chunk++);
+  };
+  CFCK_TRY(executor_->submit(batch));
+  if (record->n_chunks() <= executor_->capacity()) {
+    return {};
+  }
+  if (record->undecided) {
+    CFCK_TRY(executor_->drain());
+  }
+  if (record->candidate.codec == CodecId::kRaw) {
+    record->digest = DigestBuilder(record->plan.geometry.n_bytes);
+    return submit_raw(record);
+  }
+  return executor_->submit(batch);  // from the first chunk that was dropped, if any was
+}
+
+Result<void> RecordEncoder::take(const SharedRecord& record, std::uint64_t chunk,
+                                 ChunkResult result) {
+  if (record->undecided) {
+    return hold(record, std::move(result));
+  }
+  if (chunk == record->next) {
+    return write(*record, result);
+  }
+  // It was encoded before an earlier chunk was found to be missing, and will be submitted again.
+  reuse(result.sealed);
+  return progress_.check_cancelled(record->plan.name);
+}
+
+Result<void> RecordEncoder::hold(const SharedRecord& record, ChunkResult result) {
+  LosslessOrRaw& undecided = *record->undecided;
+  std::vector<ChunkResult>& held = record->held;
+  undecided.add_chunk(result.sealed.coded.payload.size());
+  if (held.size() + 1 == undecided.n_chunks_seen() && held.size() < executor_->capacity()) {
+    held.push_back(std::move(result));
+  } else {
+    reuse(result.sealed);
+  }
+  const LosslessOrRaw::State state = undecided.state();
+  if (state == LosslessOrRaw::State::kUndecided) {
+    return progress_.check_cancelled(record->plan.name);
+  }
+  record->start_over = held.size() < undecided.n_chunks_seen();
+  record->undecided.reset();
+  std::vector<ChunkResult> first_chunks = std::exchange(held, {});
+  if (state == LosslessOrRaw::State::kLossless) {
+    for (ChunkResult& first : first_chunks) {
+      CFCK_TRY(write(*record, first));
+    }
+    return {};
+  }
+  record->start_over = false;
+  record->candidate = {};
+  first_chunks.clear();
+  return record->n_chunks() <= executor_->capacity() ? write_raw_now(record)
+                                                     : progress_.check_cancelled(record->plan.name);
+}
+
+// Reads the values once more, on this thread: only for records so short that
+// all their chunks were in flight at once.
+Result<void> RecordEncoder::write_raw_now(const SharedRecord& record) {
+  record->digest = DigestBuilder(record->plan.geometry.n_bytes);
+  for (std::uint64_t chunk = 0; chunk < record->n_chunks(); ++chunk) {
+    RawTask task(*this, record, chunk);
+    CFCK_TRY(task.run(executor_->caller_memory()));
+    CFCK_TRY(task.finish());
+  }
+  return {};
+}
+
+Result<void> RecordEncoder::write(ChunkedRecord& record, ChunkResult& result) {
+  CFCK_TRY(sink_.add_chunk(record.chosen(), record.next, result.sealed));
+  reuse(result.sealed);
+  record.errors.add(result.errors);
+  if (record.next + 1 == record.n_chunks()) {
+    sink_.end_record(record.chosen(), record.errors);
+  }
+  return finish_chunk(record, result.edges);
+}
+
+Result<void> RecordEncoder::finish_chunk(ChunkedRecord& record, const LeafEdges& edges) {
+  add_edges(record.digest, edges);
+  const std::uint64_t n_bytes = record.plan.geometry.bytes_of(record.next);
+  record.next += 1;
+  if (record.next == record.n_chunks()) {
+    sink_.set_digest(record.number, record.digest.finish());
+  }
+  return progress_.advance(record.plan.name, n_bytes);
+}
+
+}  // namespace cfck::encode

@@ -1,0 +1,86 @@
+// Encodes records: compares the candidates, and hands the chunks of the chosen one to a sink.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/memory_pool.hpp"
+#include "encode/executor.hpp"
+#include "encode/leaf_edges.hpp"
+#include "encode/progress.hpp"
+#include "encode/record/sink.hpp"
+#include "encode/trial/choose_candidate.hpp"
+
+namespace cfck::encode {
+
+// Chunks of many records are in flight at once. Records reach the sink in the order of the calls,
+// with equal bytes for any number of threads.
+class RecordEncoder {
+ public:
+  // `sink` must outlive the encoder.
+  RecordEncoder(RecordSink& sink, const FrameCosts& costs, unsigned threads);
+  ~RecordEncoder();
+
+  // Counts the bytes of tensors that were encoded, or needed no encoding.
+  Progress& progress() noexcept { return progress_; }
+
+  // Encodes a tensor that has at least one element; the sink has all of it after drain().
+  Result<void> encode(std::uint32_t record, EncodePlan plan);
+  // Only computes the digest, for aliases.
+  Result<void> digest_only(std::uint32_t record, EncodePlan plan);
+  // Finishes all that was submitted, and releases threads and their memory: many files may wait to
+  // be finished.
+  Result<void> drain();
+
+  // Records that are lossless although a bound was given, by number: as far as encoding decides it,
+  // complete after drain().
+  std::map<std::uint32_t, LosslessReason>& kept_lossless() noexcept { return kept_lossless_; }
+
+ private:
+  class SingleTask;
+  class PartTask;
+  class DigestTask;
+  class CodedTask;
+  class RawTask;
+  struct ChunkedRecord;
+  struct ChunkResult;
+  using SharedRecord = std::shared_ptr<ChunkedRecord>;
+
+  // Sets the candidate of the record: the chosen one, or the one that raw still competes with.
+  Result<void> choose(const SharedRecord& record);
+  // Returns the bytes of the record with each candidate.
+  Result<std::vector<std::uint64_t>> measure(const SharedRecord& record,
+                                             const CandidateList& candidates);
+  Result<void> submit_raw(const SharedRecord& record);
+  Result<void> submit_coded(const SharedRecord& record);
+  Result<void> submit_undecided(const SharedRecord& record);
+
+  // The ordered stage: runs on the caller's thread, chunk after chunk.
+  Result<void> take(const SharedRecord& record, std::uint64_t chunk, ChunkResult result);
+  Result<void> hold(const SharedRecord& record, ChunkResult result);
+  Result<void> write_raw_now(const SharedRecord& record);
+  Result<void> write(ChunkedRecord& record, ChunkResult& result);
+
+  Result<void> finish_chunk(ChunkedRecord& record, const LeafEdges& edges);
+
+  // These two are called on any thread.
+  // Takes the payload out of memory.encoded, which gets other memory for the next one.
+  SealedChunk seal_coded(const ChosenRecord& record, std::uint64_t chunk, WorkerMemory& memory);
+  // `in_place` is empty where the source is not in memory; then `read` fills the values.
+  Result<SealedChunk> seal_raw(const ChosenRecord& record, std::uint64_t chunk, ByteView in_place,
+                               const std::function<Result<void>(MutableBytes)>& read);
+  void reuse(SealedChunk& sealed);
+
+  RecordSink& sink_;
+  const FrameCosts costs_;
+  MemoryPool<HeadroomBytes> buffers_;
+  MemoryPool<std::vector<std::byte>> payloads_;
+  Progress progress_;
+  std::map<std::uint32_t, LosslessReason> kept_lossless_;
+  std::unique_ptr<Executor> executor_;  // goes first: its tasks use all of the above
+};
+
+}  // namespace cfck::encode

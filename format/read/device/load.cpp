@@ -1,0 +1,304 @@
+#include "format/read/device/load.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/threads/threads.hpp"
+#include "codec/entropy/rans/device_tables.hpp"
+#include "format/read/chunks/decode.hpp"
+#include "format/read/plan.hpp"
+
+namespace cfck::format {
+namespace {
+
+// One slot is filled, one copied, one decoded.
+constexpr std::size_t kSlots = 3;
+// Small loads are cut into so many parts, so that these overlap, but not into smaller ones than
+// this, which would leave a device idle.
+constexpr std::size_t kParts = 4;
+constexpr std::size_t kMinPartBytes = std::size_t{4} << 20;
+constexpr std::size_t kMemoryAlignment = 256;
+// Any load takes as much scratch memory, for masks and partial reads.
+constexpr std::uint64_t kMinScratchBytes = std::uint64_t{8} << 20;
+// The host sends values that it has whole in pieces of this size.
+constexpr std::size_t kPieceBytes = std::size_t{1} << 18;
+
+std::size_t rounded(std::size_t n_bytes) {
+  return ceil_div(n_bytes, kMemoryAlignment) * kMemoryAlignment;
+}
+
+// Returns what the chunks of a read are likely to take of the scratch memory together: for a group
+// of 128 values a number and rows of escapes; for values what the codec says.
+std::uint64_t likely_scratch_bytes(const ViewRead& read, std::uint64_t limit) {
+  const Record& record = read.stored->record;
+  const std::uint64_t n = std::min(record.n_elems, read.n_elems + 2 * record.chunk_elems);
+  const std::uint64_t of_groups = n / 16 + 4096;
+  const std::uint64_t of_values =
+      device_traits_of(record.codec).scratch_bytes_per_value * std::min(n, limit);
+  return std::min(of_groups + of_values, limit);
+}
+
+}  // namespace
+
+DeviceMemoryPlan DeviceLoad::plan_memory() {
+  auto jobs = device_jobs(wanted_);
+  std::size_t largest = 0;
+  std::size_t total = kSlotOverheadBytes;
+  const std::size_t enough = kParts * limits_.slot_bytes + kSlotOverheadBytes;
+  for (const DeviceJob& job : jobs) {
+    largest = std::max(largest, most_slot_bytes(reads_, job));
+    total = std::min(total + likely_slot_bytes(reads_, job), enough);
+  }
+  if (!wanted_.deferred().empty()) {
+    largest = std::max(largest, kPieceBytes + description_bytes(wanted_, {}));
+  }
+  jobs_.assign(std::make_move_iterator(jobs.begin()), std::make_move_iterator(jobs.end()));
+  const std::size_t part = std::max(total / kParts + kSlotOverheadBytes, kMinPartBytes);
+  memory_.slot_bytes =
+      rounded(std::max(std::min({total, part, limits_.slot_bytes}), largest + kSlotOverheadBytes));
+  memory_.n_slots = std::clamp<std::size_t>(ceil_div(total, memory_.slot_bytes), 1, kSlots);
+  memory_.scratch_bytes = plan_scratch();
+  memory_.tables_bytes = rounded(codec::static_device_tables().size_bytes());
+  return memory_;
+}
+
+std::size_t DeviceLoad::plan_scratch() const {
+  std::uint64_t likely = 0;
+  std::uint64_t most = 0;  // of all that could be wanted
+  for (const ViewRead& read : wanted_.reads()) {
+    const std::uint64_t n = std::min(read.stored->record.n_elems, kMaxBytes / 32);
+    likely = std::min<std::uint64_t>(limits_.scratch_bytes,
+                                     likely + likely_scratch_bytes(read, limits_.scratch_bytes));
+    most = std::min<std::uint64_t>(kMaxBytes, most + 16 * n + 4096);
+  }
+  likely = std::max(likely, std::min(kMinScratchBytes, most));
+  return rounded(std::min<std::uint64_t>(likely, limits_.scratch_bytes));
+}
+
+unsigned DeviceLoad::thread_count() const { return resolve_threads(file_.options.threads); }
+
+Result<void> DeviceLoad::upload_tables(std::byte* to) {
+  const auto tables = std::as_bytes(codec::static_device_tables());
+  CFCK_TRY(device_->upload(to, tables));
+  tables_ = reinterpret_cast<const codec::DeviceTable*>(to);
+  return {};
+}
+
+Result<void> DeviceLoad::enqueue(device::Queue& device, MutableBytes staging,
+                                 std::byte* workspace) {
+  if (jobs_.empty() && wanted_.deferred().empty()) {
+    return {};
+  }
+  device_ = &device;
+  CFCK_TRY(upload_tables(workspace));
+  workspace += memory_.tables_bytes;
+  scratch_ = device::Scratch(workspace, memory_.scratch_bytes);
+  workspace += memory_.scratch_bytes;
+  for (std::size_t i = 0; i < memory_.n_slots; ++i) {
+    slots_.push_back(std::make_unique<DeviceSlot>(
+        reads_, learned_, staging.subspan(i * memory_.slot_bytes, memory_.slot_bytes),
+        workspace + i * memory_.slot_bytes));
+  }
+  workers_ = std::make_unique<WorkerSet>(file_.idle_workers(), thread_count());
+  CFCK_TRY(run_jobs());
+  CFCK_TRY(run_deferred());
+  workers_.reset();
+  return {};
+}
+
+Result<void> DeviceLoad::run_jobs() {
+  while (!jobs_.empty()) {
+    CFCK_TRY(run_slot());
+  }
+  return {};
+}
+
+Result<void> DeviceLoad::run_slot() {
+  DeviceSlot& slot = *slots_[next_slot_];
+  next_slot_ = (next_slot_ + 1) % slots_.size();
+  CFCK_TRY(await_slot(slot));
+  slot.clear();
+  while (!jobs_.empty() && slot.admit(jobs_.front())) {
+    jobs_.pop_front();
+  }
+  // Without a slot that has room for what it lacked in the first one, a chunk is the host's.
+  if (slot.is_empty() && jobs_.front().extra_bytes != 0) {
+    jobs_.front() = host_job(jobs_.front());
+    (void)slot.admit(jobs_.front());
+    jobs_.pop_front();
+  }
+  if (slot.is_empty()) {
+    return internal_error("a slot is too small for a chunk");
+  }
+  CFCK_TRY(slot.fetch(*device_));
+  CFCK_TRY(fill(slot));
+  CFCK_TRY(slot.launch(*device_, scratch_, tables_));
+  std::vector<DeviceJob> left = slot.take_left_jobs();
+  jobs_.insert(jobs_.begin(), std::make_move_iterator(left.begin()),
+               std::make_move_iterator(left.end()));
+  return {};
+}
+
+Result<void> DeviceLoad::fill(DeviceSlot& slot) {
+  std::vector<std::optional<Error>> errors(slot.jobs().size());
+  const Result<void> filled = parallel_for(errors.size(), thread_count(),
+                                           [&](std::size_t i, unsigned worker) -> Result<void> {
+                                             Result<void> done = slot.fill(i, (*workers_)[worker]);
+                                             if (!done) {
+                                               errors[i] = copy_of(done.error());
+                                             }
+                                             return done;
+                                           });
+  if (filled) {
+    return {};
+  }
+  const auto first =
+      std::ranges::find_if(errors, [](const auto& error) { return error.has_value(); });
+  if (first == errors.end()) {
+    return copy_of(filled.error());  // of no job: memory, say
+  }
+  record_failure(slot.jobs()[static_cast<std::size_t>(first - errors.begin())].order,
+                 std::move(**first));
+  // Nobody has tried the jobs before it.
+  jobs_.insert(jobs_.begin(), slot.jobs().begin(), slot.jobs().end());
+  return first_error();
+}
+
+void DeviceLoad::record_failure(const JobOrder& order, Error error) {
+  if (!failure_ || order < failure_->order) {
+    failure_ = Failure{order, std::move(error)};
+  }
+}
+
+Result<void> DeviceLoad::wait_for(DeviceSlot& slot) {
+  if (!slot.is_under_way()) {
+    return {};
+  }
+  CFCK_TRY(device_->wait(slot.mark()));
+  slot.set_done();
+  if (const auto failed = slot.failed()) {
+    record_failure(*failed, reproduce_on_host(*failed));
+    return {};
+  }
+  moved_.device_bytes += slot.moved().device_bytes;
+  moved_.host_bytes += slot.moved().host_bytes;
+  for (const DeviceSlot::Done& done : slot.done()) {
+    CFCK_TRY(progress_.advance(done.n_bytes, done.asked->name));
+  }
+  return {};
+}
+
+Result<void> DeviceLoad::await_slot(DeviceSlot& slot) {
+  CFCK_TRY(wait_for(slot));
+  return failure_ ? first_error() : Result<void>();
+}
+
+Error DeviceLoad::first_error() {
+  for (const auto& slot : slots_) {
+    if (Result<void> waited = wait_for(*slot); !waited) {
+      return std::move(waited).error();
+    }
+  }
+  for (const DeviceJob& job : jobs_) {
+    const bool is_late = job.kind == JobKind::kBytes || job.kind == JobKind::kGather;
+    if (!is_late && job.order < failure_->order) {
+      if (Result<void> done = decode_on_host(job.order); !done) {
+        record_failure(job.order, std::move(done).error());
+      }
+    }
+  }
+  return std::move(failure_->error);
+}
+
+Error DeviceLoad::reproduce_on_host(const JobOrder& order) {
+  Result<void> decoded = decode_on_host(order);
+  if (!decoded) {
+    return std::move(decoded).error();
+  }
+  return internal_error(
+             "the device and the host disagree about a chunk, which the host decodes without an "
+             "error")
+      .in_record(name_of(order));
+}
+
+const std::string& DeviceLoad::name_of(const JobOrder& order) const {
+  const std::size_t n_chunks = wanted_.chunks().size();
+  const std::size_t read = order.job < n_chunks
+                               ? wanted_.chunks()[order.job].read
+                               : wanted_.packs()[order.job - n_chunks].reads[order.part];
+  return wanted_.reads()[read].asked->name;
+}
+
+Result<void> DeviceLoad::decode_on_host(const JobOrder& order) {
+  ReadWorker worker;
+  const Verify verify{file_.options.verify_chunks};
+  if (order.job < wanted_.chunks().size()) {
+    const ChunkPlace place = wanted_.place_of(wanted_.chunks()[order.job]);
+    return decode_chunk(file_, place, verify, worker, worker.decoded(place.decoded_bytes));
+  }
+  const WantedPack& wanted = wanted_.packs()[order.job - wanted_.chunks().size()];
+  const ViewRead& read = wanted_.reads()[wanted.reads[order.part]];
+  const auto pack = file_.load_pack(wanted.pack, file_.options.verify_chunks);
+  if (!pack) {
+    return place_error(pack.error(), read.asked->name, 0);
+  }
+  return decode_packed(file_, *read.stored, read.asked->name, **pack, worker,
+                       worker.decoded(read.stored->record.decoded_bytes));
+}
+
+Result<void> DeviceLoad::run_deferred() {
+  if (wanted_.deferred().empty()) {
+    return {};
+  }
+  for (std::size_t i = 0; i < wanted_.deferred().size(); ++i) {
+    const DeferredRead& deferred = wanted_.deferred()[i];
+    if (deferred.from.empty() || !can_gather(deferred.read)) {
+      CFCK_TRY(run_deferred_on_host(deferred));
+      continue;
+    }
+    DeviceJob& job = jobs_.emplace_back();
+    job.kind = JobKind::kGather;
+    job.order = {wanted_.chunks().size() + wanted_.packs().size() + i, 0};
+    job.deferred = &deferred;
+  }
+  return run_jobs();
+}
+
+Result<void> DeviceLoad::run_deferred_on_host(const DeferredRead& deferred) {
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(deferred.read.out.size());
+  const MutableBytes bytes(memory.get(), deferred.read.out.size());
+  ViewRead on_host = deferred.read;
+  on_host.out = bytes;
+  const ReadProgress silent;
+  ReadPlan plan(file_, silent);
+  CFCK_TRY(plan.wanted().add(std::move(on_host)));
+  CFCK_TRY(plan.run());
+  // In pieces, so that slots need not be larger for it.
+  for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+    DeviceJob& job = jobs_.emplace_back();
+    job.kind = JobKind::kBytes;
+    job.deferred = &deferred;
+    job.bytes = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
+    job.to = deferred.read.out.data() + at;
+  }
+  return run_jobs();
+}
+
+Result<SlotBytes> DeviceLoad::finish() {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {  // the oldest first
+    CFCK_TRY(await_slot(*slots_[(next_slot_ + i) % slots_.size()]));
+  }
+  device_ = nullptr;  // nothing is under way
+  return moved_;
+}
+
+void DeviceLoad::cancel() noexcept {
+  if (device_ != nullptr) {
+    device_->wait_for_all();
+    slots_.clear();
+    device_ = nullptr;
+  }
+}
+
+}  // namespace cfck::format

@@ -1,0 +1,116 @@
+// Reads whose values go to a device: compressed bytes travel in slots of memory that are filled,
+// copied and decoded one after another, while the next are filled.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "device/queue.hpp"
+#include "format/read/device/slot.hpp"
+#include "format/read/read_set.hpp"
+#include "format/read/shared_progress.hpp"
+
+namespace cfck::format {
+
+// The memory of a load: `workspace_bytes` of the device, and `staging_bytes` of the host, which
+// copies are faster from where it is pinned. Both begin at multiples of 256.
+struct DeviceMemoryPlan {
+  std::size_t slot_bytes = 0;
+  std::size_t n_slots = 0;
+  std::size_t scratch_bytes = 0;
+  std::size_t tables_bytes = 0;
+
+  std::size_t staging_bytes() const { return n_slots * slot_bytes; }
+  std::size_t workspace_bytes() const { return tables_bytes + scratch_bytes + staging_bytes(); }
+};
+
+// The most memory that a load asks for, unless a single chunk needs more of a slot.
+struct DeviceLimits {
+  std::size_t slot_bytes = 0;
+  std::size_t scratch_bytes = 0;
+};
+
+class DeviceLoad {
+ public:
+  // `on_device` is where the whole file is in the memory of the device, or nullptr.
+  DeviceLoad(const OpenFile& file, const ReadProgress& progress, const DeviceLimits& limits,
+             const std::byte* on_device)
+      : file_(file),
+        wanted_(file),
+        reads_{file, wanted_, on_device},
+        progress_(progress),
+        limits_{std::min(limits.slot_bytes, kMaxBytes), std::min(limits.scratch_bytes, kMaxBytes)} {
+  }
+  // Waits for work that is under way. The device must still be there.
+  ~DeviceLoad() { cancel(); }
+  DeviceLoad(const DeviceLoad&) = delete;
+  DeviceLoad& operator=(const DeviceLoad&) = delete;
+
+  // Returns the reads, to be added to before anything else.
+  ReadSet& wanted() { return wanted_; }
+  // Lists the jobs of all reads and returns the memory that they take. To be called once, before
+  // enqueue(), when all reads were added.
+  DeviceMemoryPlan plan_memory();
+
+  // Reads everything and asks the device for all that is to be done; returns while it still does
+  // the last of it. The device and the memory stay until finish() has returned.
+  Result<void> enqueue(device::Queue& device, MutableBytes staging, std::byte* workspace);
+  // Waits for what is under way, after an error.
+  void cancel() noexcept;
+  // Waits for the rest. The error of the first job that failed.
+  Result<SlotBytes> finish();
+
+ private:
+  // So that sums of a few of them fit.
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 40;
+
+  struct Failure {
+    JobOrder order;
+    Error error;
+  };
+
+  std::size_t plan_scratch() const;
+  Result<void> upload_tables(std::byte* to);
+  Result<void> run_jobs();
+  // Fills the next slot with jobs and has the device do them.
+  Result<void> run_slot();
+  Result<void> fill(DeviceSlot& slot);
+  // Duplicates and views of what was read, and views that only the host can gather.
+  Result<void> run_deferred();
+  Result<void> run_deferred_on_host(const DeferredRead& deferred);
+  // Waits for the work of a slot, if there is any, and notes how it ended.
+  Result<void> wait_for(DeviceSlot& slot);
+  // Waits for a slot as wait_for() does, and gives up where it failed.
+  Result<void> await_slot(DeviceSlot& slot);
+  void record_failure(const JobOrder& order, Error error);
+  // Returns the error of the lowest job that failed, when all lower ones were tried.
+  Error first_error();
+  // Returns what the host says of a job that failed on the device.
+  Error reproduce_on_host(const JobOrder& order);
+  Result<void> decode_on_host(const JobOrder& order);
+  const std::string& name_of(const JobOrder& order) const;
+  unsigned thread_count() const;
+
+  const OpenFile& file_;
+  ReadSet wanted_;
+  const DeviceReads reads_;
+  DeviceMemoryPlan memory_;
+  SharedProgress progress_;
+  const DeviceLimits limits_;
+  RecordCache learned_;
+  device::Queue* device_ = nullptr;
+  device::Scratch scratch_;
+  const codec::DeviceTable* tables_ = nullptr;
+  std::vector<std::unique_ptr<DeviceSlot>> slots_;
+  std::size_t next_slot_ = 0;
+  std::deque<DeviceJob> jobs_;  // to be done, in order
+  std::unique_ptr<WorkerSet> workers_;
+  SlotBytes moved_;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace cfck::format

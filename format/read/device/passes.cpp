@@ -1,0 +1,244 @@
+#include "format/read/device/passes.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bytes.hpp"
+#include "codec/device_plan.hpp"
+
+namespace cfck::format {
+namespace {
+
+// Puts an array into the slot; nullptr if it is full.
+template <class T>
+const T* place_array(const std::vector<T>& array, device::SlotMemory& slot) {
+  const auto placed = slot.take(array.size() * sizeof(T));
+  if (!placed) {
+    return nullptr;
+  }
+  std::memcpy(placed->host.data(), array.data(), array.size() * sizeof(T));
+  return reinterpret_cast<const T*>(placed->device);
+}
+
+// Puts an array into the slot and writes where it is and how long. False if the slot is full.
+template <class T>
+bool place_list(const std::vector<T>& array, device::SlotMemory& slot, const T*& at,
+                std::uint32_t& n) {
+  if (array.empty()) {
+    return true;
+  }
+  at = place_array(array, slot);
+  n = static_cast<std::uint32_t>(array.size());
+  return at != nullptr;
+}
+
+std::optional<device::Launch> place_gathers(std::vector<device::Gather> gathers,
+                                            device::SlotMemory& slot) {
+  device::Gathers placed;
+  for (device::Gather& gather : gathers) {
+    gather.first_piece = placed.n_pieces;
+    placed.n_pieces +=
+        static_cast<std::uint32_t>(ceil_div(gather.n_elems, device::kGatherPieceElems));
+  }
+  if (!place_list(gathers, slot, placed.gathers, placed.n_gathers)) {
+    return std::nullopt;
+  }
+  return device::launch_of(device::Kernel::kGatherElements, placed.n_pieces, placed);
+}
+
+}  // namespace
+
+std::optional<device::Launch> place_copies(std::vector<device::Copy> copies,
+                                           device::SlotMemory& slot) {
+  device::Copies placed;
+  for (device::Copy& copy : copies) {
+    copy.first_piece = placed.n_pieces;
+    placed.n_pieces += static_cast<std::uint32_t>(ceil_div(copy.n_bytes, device::kCopyPieceBytes));
+  }
+  if (!place_list(copies, slot, placed.copies, placed.n_copies)) {
+    return std::nullopt;
+  }
+  return device::launch_of(device::Kernel::kCopyBytes, placed.n_pieces, placed);
+}
+
+DevicePasses::Pass& DevicePasses::last() {
+  return passes_.empty() ? passes_.emplace_back() : passes_.back();
+}
+
+void DevicePasses::add_extent(const JobOrder& order, const device::Extent& extent) {
+  last().extents.push_back(extent);
+  last().extent_orders.push_back(order);
+}
+
+void DevicePasses::add_copy(std::byte* to, const std::byte* from, std::uint64_t n_bytes) {
+  last().copies.push_back(
+      {.from = bytes_of(from), .to = reinterpret_cast<std::uint8_t*>(to), .n_bytes = n_bytes});
+}
+
+void DevicePasses::add_gather(const ViewRead& read, std::uint64_t begin, std::uint64_t end,
+                              const std::byte* from, std::uint64_t from_first) {
+  device::Gather gather;
+  gather.from = bytes_of(from);
+  gather.to =
+      reinterpret_cast<std::uint8_t*>(read.out.data()) + byte_of(begin - read.first, bits_of(read));
+  gather.from_first = from_first;
+  gather.offset = read.view.offset();
+  gather.first = begin;
+  gather.n_elems = end - begin;
+  gather.n_dimensions = static_cast<std::uint32_t>(read.view.shape().size());
+  std::ranges::copy(read.view.shape(), gather.shape);
+  std::ranges::copy(read.view.strides(), gather.strides);
+  gather.element_bytes = bits_of(read) / 8;
+  last().gathers.push_back(gather);
+}
+
+std::byte* DevicePasses::output_of(const DeviceTask& task, bool is_whole) {
+  if (is_whole) {
+    return destination_of(wanted_, task.wanted).data();
+  }
+  const unsigned bits = bits_of(wanted_.reads()[task.wanted.read]);
+  return scratch_.take(byte_of(task.n_elems, bits));
+}
+
+bool DevicePasses::add_chunk(const DeviceTask& task, std::byte* out) {
+  const codec::DevicePlan& plan = task.plan;
+  codec::DeviceChunk chunk;
+  chunk.payload = bytes_of(task.payload);
+  chunk.n_values = plan.n_values;
+  chunk.header = plan.header;
+  chunk.mask = bytes_of(task.mask);
+  chunk.out = out;
+  std::byte* const groups = scratch_.take(plan.needs.groups_bytes);
+  std::byte* const values = scratch_.take(plan.needs.values_bytes);
+  std::byte* const escapes = scratch_.take(plan.needs.escapes_bytes);
+  if (groups == nullptr || values == nullptr || escapes == nullptr) {
+    return false;
+  }
+  chunk.groups = reinterpret_cast<std::uint32_t*>(groups);
+  chunk.values = values;
+  chunk.escapes = reinterpret_cast<std::int32_t*>(escapes);
+  Chunks& of_kernel = last().chunks[plan.kernel];
+  of_kernel.chunks.push_back(chunk);
+  of_kernel.orders.push_back(task.order);
+  // Only the codec direct reads them.
+  of_kernel.parameters.push_back(plan.parameters
+                                     ? plan.parameters->at(task.vectors, task.first_elem)
+                                     : codec::DeviceParameters{});
+  return true;
+}
+
+bool DevicePasses::add_task(const DeviceTask& task) {
+  const ViewRead& read = wanted_.reads()[task.wanted.read];
+  // Elements increase strictly, so that as many as the payload has are all of them.
+  const bool is_whole = task.wanted.end - task.wanted.begin == task.n_elems;
+  for (const bool is_last_try : {scratch_.left() == scratch_.n_bytes(), true}) {
+    std::byte* const out = output_of(task, is_whole);
+    bool fits = out != nullptr;
+    if (fits && task.plan.method == codec::DecodeMethod::kKernel) {
+      fits = add_chunk(task, out);
+    } else if (fits) {
+      const bool is_copy = task.plan.method == codec::DecodeMethod::kCopy;
+      const std::uint64_t n_bytes = byte_of(task.n_elems, bits_of(read));
+      last().copies.push_back({.from = bytes_of(task.payload) + task.plan.values_at,
+                               .to = reinterpret_cast<std::uint8_t*>(out),
+                               .n_bytes = n_bytes,
+                               .value_bytes = is_copy ? 0 : task.plan.value_bytes});
+    }
+    if (fits) {
+      if (!is_whole) {
+        add_gather(read, task.wanted.begin, task.wanted.end, out, task.first_elem);
+      }
+      return true;
+    }
+    if (is_last_try) {
+      break;
+    }
+    scratch_.clear();
+    passes_.emplace_back();
+  }
+  scratch_.clear();  // this pass has nothing there
+  return false;
+}
+
+DevicePasses::Statuses DevicePasses::take_statuses(const std::vector<JobOrder>& orders) {
+  auto* const next = reinterpret_cast<std::uint32_t*>(statuses_.device) + next_status_;
+  orders_.emplace_back();  // the counter, which comes before the statuses
+  orders_.insert(orders_.end(), orders.begin(), orders.end());
+  next_status_ += 1 + orders.size();
+  return {next, next + 1};
+}
+
+bool DevicePasses::place_chunks(device::Kernel kernel, const Chunks& chunks,
+                                device::SlotMemory& slot, const codec::DeviceTable* tables,
+                                std::vector<device::Launch>& launches) {
+  const auto* const parameters = place_array(chunks.parameters, slot);
+  if (parameters == nullptr) {
+    return false;
+  }
+  std::vector<codec::DeviceChunk> described = chunks.chunks;
+  for (std::size_t i = 0; i < described.size(); ++i) {
+    described[i].parameters = parameters + i;
+  }
+  codec::DeviceBatch batch;
+  batch.static_tables = tables;
+  const Statuses places = take_statuses(chunks.orders);
+  batch.next = places.next;
+  batch.statuses = places.statuses;
+  if (!place_list(described, slot, batch.chunks, batch.n_chunks)) {
+    return false;
+  }
+  launches.push_back(device::launch_of(kernel, batch.n_chunks, batch));
+  return true;
+}
+
+bool DevicePasses::place_pass(const Pass& pass, device::SlotMemory& slot,
+                              const codec::DeviceTable* tables,
+                              std::vector<device::Launch>& launches) {
+  const auto add = [&](const std::optional<device::Launch>& launch) {
+    if (launch && launch->n_items != 0) {
+      launches.push_back(*launch);
+    }
+    return launch.has_value();
+  };
+  device::Extents extents;
+  const Statuses places = take_statuses(pass.extent_orders);
+  extents.next = places.next;
+  extents.statuses = places.statuses;
+  if (!place_list(pass.extents, slot, extents.extents, extents.n_extents) ||
+      !add(device::launch_of(device::Kernel::kHashExtents, extents.n_extents, extents)) ||
+      !add(place_copies(pass.copies, slot))) {
+    return false;
+  }
+  for (const auto& [kernel, chunks] : pass.chunks) {
+    if (!place_chunks(kernel, chunks, slot, tables, launches)) {
+      return false;
+    }
+  }
+  return add(place_gathers(pass.gathers, slot));
+}
+
+std::optional<std::vector<device::Launch>> DevicePasses::place(device::SlotMemory& slot,
+                                                               const codec::DeviceTable* tables) {
+  std::size_t n_statuses = 0;
+  for (const Pass& pass : passes_) {
+    n_statuses += 1 + pass.extents.size();
+    for (const auto& [kernel, chunks] : pass.chunks) {
+      n_statuses += 1 + chunks.chunks.size();
+    }
+  }
+  const auto statuses = slot.take(n_statuses * sizeof(std::uint32_t));
+  if (!statuses) {
+    return std::nullopt;
+  }
+  statuses_ = *statuses;
+  std::ranges::fill(statuses_.host, std::byte{0});
+  std::vector<device::Launch> launches;
+  for (const Pass& pass : passes_) {
+    if (!place_pass(pass, slot, tables, launches)) {
+      return std::nullopt;
+    }
+  }
+  return launches;
+}
+
+}  // namespace cfck::format

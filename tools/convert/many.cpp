@@ -1,0 +1,265 @@
+// Several inputs of one call: each is converted by itself, and none keeps the others from it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cfck/options.hpp"
+#include "tools/convert/convert.hpp"
+#include "tools/convert/report.hpp"
+#include "tools/output/interrupt.hpp"
+#include "tools/output/standard_streams.hpp"
+
+namespace cfck::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxListBytes = std::size_t{256} << 20;
+
+struct Task {
+  ConvertOptions options;
+  std::uint64_t decoded_bytes = 0;
+  std::optional<Result<ConvertReport>> result;  // as soon as there is one
+  double seconds = 0;
+};
+
+// The text of a list of paths: a line each, or in NUL bytes, as find -print0 writes it, where paths
+// have line breaks.
+std::vector<std::string> split_list(const std::string& text) {
+  const char end = text.find('\0') == std::string::npos ? '\n' : '\0';
+  std::vector<std::string> paths;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t stop = std::min(text.find(end, begin), text.size());
+    std::size_t length = stop - begin;
+    if (end == '\n' && length > 0 && text[stop - 1] == '\r') --length;
+    if (length > 0) paths.push_back(text.substr(begin, length));
+    begin = stop + 1;
+  }
+  return paths;
+}
+
+Result<std::vector<std::string>> read_list(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  std::vector<char> buffer(std::size_t{1} << 16);
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) ||
+         file.gcount() > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > kMaxListBytes) {
+      return limit_exceeded("the list '" + escaped(path) + "' is too long for a list of paths");
+    }
+  }
+  if (!file.eof()) return io_error("cannot read the list '" + escaped(path) + "'");
+  std::vector<std::string> paths = split_list(text);
+  if (paths.empty()) return invalid_argument("the list '" + escaped(path) + "' names no input");
+  return paths;
+}
+
+Result<std::vector<Task>> list_tasks(const ConvertOptions& options) {
+  std::vector<std::string> inputs;
+  if (!options.input.empty()) inputs.push_back(options.input);
+  inputs.insert(inputs.end(), options.more_inputs.begin(), options.more_inputs.end());
+  if (!options.files_from.empty()) {
+    CFCK_TRY_ASSIGN(const auto listed, read_list(options.files_from));
+    inputs.insert(inputs.end(), listed.begin(), listed.end());
+  }
+  std::vector<Task> tasks;
+  for (std::string& input : inputs) {
+    Task task{options, 0, {}, 0};
+    task.options.input = std::move(input);
+    if (options.encode.threads == 0 && options.jobs > 1) {
+      task.options.encode.threads = std::max(1U, default_thread_count() / options.jobs);
+    }
+    tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
+std::string canonical(const std::string& path) {
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(path, error);
+  return error ? path : real.string();
+}
+
+// Finds out names and sizes, and that no output is that of two inputs, or an input itself. What is
+// wrong is the result of the task.
+std::uint64_t plan_all(std::vector<Task>& tasks) {
+  std::set<std::string> inputs;
+  for (const Task& task : tasks) inputs.insert(canonical(task.options.input));
+  std::map<std::string, std::string> input_of;  // by output
+  std::uint64_t total_bytes = 0;
+  for (Task& task : tasks) {
+    auto plan = plan_conversion(task.options);
+    if (!plan) {
+      task.result.emplace(std::move(plan).error());
+      continue;
+    }
+    const std::string place = canonical(plan->output);
+    const auto [other, is_new] = input_of.emplace(place, task.options.input);
+    if (!is_new) {
+      task.result.emplace(invalid_argument(
+          fmt::format("its output would be '{}', which is that of '{}' too; convert it by itself, "
+                      "with another output",
+                      escaped(plan->output), escaped(other->second))));
+    } else if (inputs.contains(place)) {
+      task.result.emplace(invalid_argument(fmt::format(
+          "its output would be '{}', which is to be converted too; choose another --output-dir",
+          escaped(plan->output))));
+    } else {
+      task.options.output = plan->output;
+      task.decoded_bytes = plan->decoded_bytes;
+      total_bytes += plan->decoded_bytes * (task.options.verify ? 2 : 1);
+    }
+  }
+  return total_bytes;
+}
+
+// Threads that take one task after another.
+class Jobs {
+ public:
+  Jobs(std::vector<Task>& tasks, unsigned n_jobs, ProgressBar& bar) : tasks_(tasks), bar_(bar) {
+    const std::size_t n_threads = std::clamp<std::size_t>(n_jobs, 1, tasks.size());
+    for (std::size_t i = 0; i < n_threads; ++i) threads_.emplace_back([this] { work(); });
+  }
+  ~Jobs() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Jobs(const Jobs&) = delete;
+  Jobs& operator=(const Jobs&) = delete;
+
+  // Waits until the task has a result.
+  void wait_for(const Task& task) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return task.result.has_value(); });
+  }
+
+ private:
+  void work() {
+    for (std::size_t i = next_++; i < tasks_.size(); i = next_++) {
+      Task& task = tasks_[i];
+      if (task.result) continue;
+      const auto begin = std::chrono::steady_clock::now();
+      auto result = run(task);
+      const std::lock_guard<std::mutex> lock(mutex_);
+      task.seconds =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      task.result.emplace(std::move(result));
+      changed_.notify_all();
+    }
+  }
+
+  Result<ConvertReport> run(const Task& task) {
+    if (interrupt_signal() != 0) return cancelled();
+    try {
+      return convert_input(task.options, {false, &bar_});
+    } catch (const std::bad_alloc&) {
+      return Error{ErrorCode::kOutOfMemory, "not enough memory; try --jobs 1 --threads 1", {}, {}};
+    }
+  }
+
+  std::vector<Task>& tasks_;
+  ProgressBar& bar_;
+  std::atomic<std::size_t> next_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::thread> threads_;
+};
+
+struct Failure {
+  std::string input;
+  Error error;
+};
+
+// Reports in the order of the command line. Returns the exit code.
+int report_task(const Task& task, Console& console, std::vector<Failure>& failures) {
+  const auto& result = *task.result;
+  if (!result) {
+    failures.push_back({task.options.input, result.error()});
+    return console.fail(result.error(), task.options.input);
+  }
+  const auto reported = report_conversion(console, task.options, *result, task.seconds);
+  if (reported) return kExitOk;
+  failures.push_back({task.options.input, reported.error()});
+  return console.fail(reported.error(), result->output);
+}
+
+void print_summary(Console& console, std::size_t n_inputs, const std::vector<Failure>& failures) {
+  if (console.json()) {
+    nlohmann::ordered_json json{{"schema_version", 1},
+                                {"n_inputs", n_inputs},
+                                {"n_converted", n_inputs - failures.size()},
+                                {"failed", nlohmann::ordered_json::array()}};
+    for (const Failure& failure : failures) {
+      json["failed"].push_back({{"input", json_text(failure.input)},
+                                {"code", error_code_name(failure.error.code)},
+                                {"exit_code", exit_code(failure.error.code)}});
+    }
+    console.print(json.dump(-1, ' ', true) + "\n");
+  }
+  console.say(fmt::format("{} of {} inputs converted\n", n_inputs - failures.size(), n_inputs));
+  if (failures.empty()) return;
+  std::string names;
+  for (const Failure& failure : failures) names += "\n  " + escaped(failure.input);
+  console.complain(
+      Error{ErrorCode::kInvalidArgument,
+            fmt::format("{} of {} inputs not converted:{}", failures.size(), n_inputs, names),
+            {},
+            {}},
+      {});
+}
+
+}  // namespace
+
+int convert_many(const ConvertOptions& options, Console& console) {
+  auto tasks = list_tasks(options);
+  if (!tasks) return console.fail(tasks.error());
+  bool made_folder = false;
+  if (!options.output_folder.empty() && !options.dry_run) {
+    std::error_code error;
+    made_folder = fs::create_directories(options.output_folder, error);
+    if (error) {
+      return console.fail(io_error("cannot create the folder '" + escaped(options.output_folder) +
+                                   "': " + error.message()));
+    }
+  }
+  ProgressBar bar(console.shows_progress(), plan_all(*tasks));
+  std::vector<Failure> failures;
+  int code = kExitOk;
+  {
+    Jobs jobs(*tasks, options.jobs, bar);
+    for (const Task& task : *tasks) {
+      jobs.wait_for(task);
+      if (interrupt_signal() != 0) break;
+      bar.without_bar([&] {
+        const int result = report_task(task, console, failures);
+        if (code == kExitOk) code = result;
+      });
+    }
+  }
+  const auto is_done = [](const Task& task) { return task.result && *task.result; };
+  const auto n_done = std::count_if(tasks->begin(), tasks->end(), is_done);
+  if (made_folder && n_done == 0) {
+    std::error_code ignored;
+    fs::remove(options.output_folder, ignored);
+  }
+  if (const int number = interrupt_signal(); number != 0) {
+    console.warn(fmt::format("interrupted; {} of {} inputs were converted", n_done, tasks->size()));
+    return kExitSignal + number;
+  }
+  print_summary(console, tasks->size(), failures);
+  return code;
+}
+
+}  // namespace cfck::tools

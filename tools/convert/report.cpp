@@ -1,0 +1,378 @@
+#include "tools/convert/report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "base/glob.hpp"
+#include "base/text.hpp"
+#include "cfck/loss_warnings.hpp"
+#include "tools/output/listing.hpp"
+#include "tools/output/loss.hpp"
+#include "tools/output/nearest_names.hpp"
+
+namespace cfck::tools {
+namespace {
+
+struct Totals {
+  std::uint64_t n_records = 0;
+  std::uint64_t n_elems = 0;
+  std::uint64_t decoded_bytes = 0;
+  std::uint64_t stored_bytes = 0;
+  std::uint64_t input_bytes = 0;
+  std::uint64_t output_bytes = 0;
+
+  void add(const ConvertedFile& file) {
+    n_records += file.n_records;
+    n_elems += file.n_elems;
+    decoded_bytes += file.decoded_bytes;
+    stored_bytes += file.stored_bytes;
+    input_bytes += file.input_bytes;
+    output_bytes += file.output_bytes;
+  }
+  std::uint64_t compressed_bytes(const model::ArchiveFormat& to) const {
+    return to.encodes ? output_bytes : input_bytes;
+  }
+};
+
+double quotient(std::uint64_t a, std::uint64_t b) {
+  return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
+}
+
+void say_line(Console& console, const std::string& from_name, const std::string& to_name,
+              const ConvertReport& report, const Totals& totals) {
+  const model::ArchiveFormat& to = *report.to;
+  std::string figures;  // none where neither file is compressed by cfck
+  if (to.encodes || report.from->encodes) {
+    const std::uint64_t plain = to.encodes ? totals.input_bytes : totals.output_bytes;
+    figures = fmt::format(" (ratio {:.3f}, {:.2f} bits per weight)",
+                          quotient(plain, totals.compressed_bytes(to)),
+                          quotient(8 * totals.stored_bytes, totals.n_elems));
+  }
+  console.say(fmt::format("{} -> {}: {} -> {}{}\n", escaped(from_name), escaped(to_name),
+                          human_bytes(totals.input_bytes), human_bytes(totals.output_bytes),
+                          figures));
+}
+
+// Describes the reason to users.
+std::string_view reason_text(LosslessReason reason) {
+  switch (reason) {
+    case LosslessReason::kNotFloat:
+      return "not floating-point";
+    case LosslessReason::kFewDimensions:
+      return "fewer than two dimensions";
+    case LosslessReason::kFewValues:
+      return "fewer than 1024 values";
+    case LosslessReason::kExempt:
+      return "exempted by the caller";
+    case LosslessReason::kOptimizerState:
+      return "optimizer state, judging by the name";
+    case LosslessReason::kNearZero:
+      return "root mean square below the maximum error";
+    case LosslessReason::kConstant:
+      return "all values are equal or nearly equal";
+    case LosslessReason::kSharedMemory:
+      return "shares memory with tensors that have other options";
+    case LosslessReason::kNotSmaller:
+      return "lossless is no larger";
+    case LosslessReason::kOutOfRange:
+      return "squares of the values overflow or underflow";
+  }
+  return "unknown reason";
+}
+
+// "lossless  2 tensors, fewer than 1024 values: a, b"
+std::string kept_lossless_text(const ConvertReport& report) {
+  constexpr std::size_t kMaxNames = 3;
+  std::map<LosslessReason, std::vector<const std::string*>> names;
+  for (const ConvertedFile& file : report.files) {
+    for (const KeptLossless& kept : file.kept_lossless) names[kept.reason].push_back(&kept.name);
+  }
+  std::string text;
+  for (const auto& [reason, of_reason] : names) {
+    text += fmt::format("  lossless  {} {}, {}: ", of_reason.size(),
+                        of_reason.size() == 1 ? "tensor" : "tensors", reason_text(reason));
+    for (std::size_t i = 0; i < std::min(of_reason.size(), kMaxNames); ++i) {
+      text += (i > 0 ? ", " : "") + escaped(*of_reason[i]);
+    }
+    text += of_reason.size() > kMaxNames ? ", ...\n" : "\n";
+  }
+  return text;
+}
+
+// Returns the patterns that matched nothing in any file.
+std::vector<std::string> unmatched_rules(const ConvertReport& report) {
+  std::vector<std::string> patterns;
+  if (report.files.empty()) return patterns;
+  std::map<std::string_view, std::size_t> n_files;  // in which a pattern matched nothing
+  for (const ConvertedFile& file : report.files) {
+    const std::set<std::string_view> of_file(file.unmatched_rules.begin(),
+                                             file.unmatched_rules.end());
+    for (const std::string_view pattern : of_file) ++n_files[pattern];
+  }
+  for (const std::string& pattern : report.files.front().unmatched_rules) {
+    const auto found = n_files.find(pattern);
+    if (found == n_files.end() || found->second != report.files.size()) continue;
+    patterns.push_back(pattern);
+    n_files.erase(found);  // once is enough
+  }
+  return patterns;
+}
+
+// Explains why a rule was not used: an earlier one took all it matches, or it matches nothing.
+std::string unmatched_text(const std::string& pattern, std::span<const std::string_view> names,
+                           const std::vector<EncodeRule>& rules) {
+  std::size_t n_matches = 0;
+  std::string first;
+  for (const std::string_view name : names) {
+    if (!matches_glob(pattern, name)) continue;
+    if (n_matches++ == 0) first = name;
+  }
+  std::string text = "the rule '" + escaped(pattern) + "' ";
+  if (n_matches > 0) {
+    const auto earlier = std::find_if(rules.begin(), rules.end(), [&](const EncodeRule& rule) {
+      return matches_glob(rule.pattern, first);
+    });
+    const std::string all =
+        n_matches == 1 ? "its only tensor" : fmt::format("all of its {} tensors", n_matches);
+    return text + fmt::format("has no effect: earlier rules match {} first, '{}' by the rule '{}'",
+                              all, escaped(first), escaped(earlier->pattern));
+  }
+  text += "matches no tensor";
+  const bool is_name = pattern.find_first_of("*?[") == std::string::npos;
+  const auto nearest = is_name ? nearest_names(names, pattern) : nearest_to_pattern(names, pattern);
+  for (std::size_t i = 0; i < nearest.size(); ++i) {
+    text += (i == 0 ? "; the closest names are '" : "', '") + escaped(nearest[i]);
+  }
+  return nearest.empty() ? text : text + "'";
+}
+
+void warn_of_rules(Console& console, const ConvertOptions& options, const ConvertReport& report) {
+  const std::vector<std::string> patterns = unmatched_rules(report);
+  std::vector<std::string_view> names;
+  for (const ConvertedFile& file : report.files) {
+    names.insert(names.end(), file.names.begin(), file.names.end());
+  }
+  for (const std::string& pattern : patterns) {
+    console.warn_of_loss(unmatched_text(pattern, names, options.encode.rules));
+  }
+}
+
+void warn_of_losses(Console& console, const ConvertOptions& options, const ConvertReport& report) {
+  std::vector<LossyTensor> lossy;
+  std::vector<KeptLossless> kept_lossless;
+  for (const ConvertedFile& file : report.files) {
+    lossy.insert(lossy.end(), file.lossy.begin(), file.lossy.end());
+    kept_lossless.insert(kept_lossless.end(), file.kept_lossless.begin(), file.kept_lossless.end());
+  }
+  for (const std::string& warning : loss_warnings(lossy, kept_lossless, options.encode)) {
+    console.warn_of_loss(warning);
+  }
+}
+
+void warn_of_links(Console& console, const ConvertOptions& options, const ConvertReport& report) {
+  constexpr std::size_t kMaxNamed = 10;
+  const auto& names = report.copied_from_outside;
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
+    console.warn(
+        fmt::format("'{}' is reached through a link that leads out of the folder; the file {} "
+                    "copied. Remove it if it is not part of the model",
+                    escaped(names[i]), options.dry_run ? "would be" : "was"));
+  }
+  if (names.size() > kMaxNamed) {
+    console.warn(
+        fmt::format("{} more files are reached through such links; --json lists all of them",
+                    names.size() - kMaxNamed));
+  }
+}
+
+// Returns sentences about all that the output does not have of the input.
+std::vector<std::string> missing_contents(const ConvertedFile& file) {
+  std::vector<std::string> sentences;
+  for (const std::string& note : file.notes) {
+    sentences.push_back(fmt::format("'{}': {}", escaped(file.input), note));
+  }
+  if (file.left_out.containers) {
+    sentences.push_back(
+        fmt::format("'{}' is a checkpoint: its tensors are in '{}', but not the containers "
+                    "and plain values around them, which only .cfck files can store; keep it, "
+                    "or export what you need with cfck.torch.load_checkpoint",
+                    escaped(file.input), escaped(file.output)));
+  }
+  if (!file.left_out.contents.empty()) {
+    sentences.push_back(
+        fmt::format("'{}' has what {} files cannot hold, so '{}' is without it: "
+                    "{}; keep the input, or convert it to .cfck",
+                    escaped(file.input), file.to->name, escaped(file.output),
+                    fmt::join(file.left_out.contents, ", ")));
+  }
+  return sentences;
+}
+
+void warn_of_contents(Console& console, const ConvertReport& report) {
+  for (const std::string& warning : report.warnings) console.warn(warning);
+  std::uint64_t n_records = 0;
+  for (const ConvertedFile& file : report.files) {
+    n_records += file.n_records;
+    for (const std::string& sentence : missing_contents(file)) console.warn(sentence);
+  }
+  if (n_records == 0) {
+    console.warn(fmt::format("'{}' has no tensors, so '{}' has none either", escaped(report.input),
+                             escaped(report.output)));
+  }
+}
+
+// "3 other files copied unchanged: config.json, optimizer.pt, rng_state.pth"
+std::string copied_text(const std::vector<std::string>& names, bool dry_run) {
+  constexpr std::size_t kMaxNamed = 12;
+  std::string text =
+      fmt::format("{} other {} {} unchanged: ", names.size(), names.size() == 1 ? "file" : "files",
+                  dry_run ? "would be copied" : "copied");
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
+    text.append(i == 0 ? "" : ", ").append(escaped(names[i]));
+  }
+  return text + (names.size() > kMaxNamed ? ", ...\n" : "\n");
+}
+
+void say_report(Console& console, const ConvertOptions& options, const ConvertReport& report,
+                double seconds) {
+  Totals all;
+  for (const ConvertedFile& file : report.files) {
+    Totals one;
+    one.add(file);
+    all.add(file);
+    say_line(console, file.input, file.output, report, one);
+  }
+  if (report.files.size() > 1) say_line(console, report.input, report.output, report, all);
+  LossTotals loss;
+  for (const ConvertedFile& file : report.files) loss.add(file.loss);
+  console.say(loss.text("  ") + kept_lossless_text(report));
+  if (!report.copied.empty()) console.say(copied_text(report.copied, options.dry_run));
+  const auto rate =
+      static_cast<std::uint64_t>(static_cast<double>(all.decoded_bytes) / std::max(seconds, 1e-6));
+  console.say(fmt::format("{} in {:.2f} s ({}/s)\n",
+                          options.dry_run  ? "dry run: nothing was written; done"
+                          : options.verify ? "verified and done"
+                                           : "done",
+                          seconds, human_bytes(rate)));
+}
+
+using Json = nlohmann::ordered_json;
+
+void add_totals(Json& json, const model::ArchiveFormat& to, const Totals& totals) {
+  json["n_records"] = totals.n_records;
+  json["n_elems"] = totals.n_elems;
+  json["decoded_bytes"] = totals.decoded_bytes;
+  json["input_bytes"] = totals.input_bytes;
+  json["output_bytes"] = totals.output_bytes;
+  json["file_bytes"] = totals.compressed_bytes(to);
+  json["bits_per_weight"] = quotient(8 * totals.stored_bytes, totals.n_elems);
+}
+
+void add_loss(Json& json, const ConvertReport& report) {
+  LossTotals loss;
+  for (const ConvertedFile& file : report.files) loss.add(file.loss);
+  json["lossy"] = loss.json();
+  if (!report.to->encodes) return;
+  json["kept_lossless"] = Json::array();
+  for (const ConvertedFile& file : report.files) {
+    for (const KeptLossless& kept : file.kept_lossless) {
+      json["kept_lossless"].push_back(
+          {{"name", kept.name}, {"reason", lossless_reason_name(kept.reason)}});
+    }
+  }
+  json["unmatched_rules"] = Json::array();
+  for (const std::string& pattern : unmatched_rules(report)) {
+    json["unmatched_rules"].push_back(json_text(pattern));
+  }
+}
+
+// Appends the records of the .cfck files, on whichever side they are; none in a dry run that would
+// write them.
+Result<void> append_records(std::string& text, const ConvertOptions& options,
+                            const ConvertReport& report) {
+  if (options.dry_run && report.to->encodes) return {};
+  text.back() = ',';
+  text += "\"records\":[";
+  for (const ConvertedFile& file : report.files) {
+    CFCK_TRY_ASSIGN(const Listing listing,
+                    list_tensors(report.to->encodes ? file.output : file.input, options.limits));
+    for (const TensorRow& row : listing.rows) {
+      if (text.back() != '[') text += ',';
+      append_row_json(text, row);
+    }
+  }
+  text += "]}";
+  return {};
+}
+
+Result<void> print_json(Console& console, const ConvertOptions& options,
+                        const ConvertReport& report, double seconds) {
+  Json json{{"schema_version", 1},
+            {"input", json_text(report.input)},
+            {"output", json_text(report.output)},
+            {"to", report.to->name},
+            {"dry_run", options.dry_run},
+            {"verified", options.verify}};
+  Totals all;
+  Json files = Json::array();
+  for (const ConvertedFile& file : report.files) {
+    Totals one;
+    one.add(file);
+    all.add(file);
+    Json entry{{"input", json_text(file.input)}, {"output", json_text(file.output)}};
+    add_totals(entry, *report.to, one);
+    files.push_back(std::move(entry));
+  }
+  add_totals(json, *report.to, all);
+  if (report.to->encodes) {
+    json["entropy"] = entropy_name(options.encode.entropy);
+    json["level"] = encode_level_name(options.encode.level);
+  }
+  json["seconds"] = seconds;
+  json["files"] = std::move(files);
+  Json copied = Json::array();
+  for (const std::string& name : report.copied) copied.push_back(json_text(name));
+  json["copied"] = std::move(copied);
+  json["copied_from_outside"] = Json::array();
+  for (const std::string& name : report.copied_from_outside) {
+    json["copied_from_outside"].push_back(json_text(name));
+  }
+  json["warnings"] = Json::array();
+  for (const std::string& warning : report.warnings) {
+    json["warnings"].push_back(json_text(warning));
+  }
+  json["missing"] = Json::array();
+  for (const ConvertedFile& file : report.files) {
+    for (const std::string& sentence : missing_contents(file)) {
+      json["missing"].push_back(json_text(sentence));
+    }
+  }
+  add_loss(json, report);
+  std::string text = json.dump(-1, ' ', true);
+  CFCK_TRY(append_records(text, options, report));
+  console.print(text + "\n");
+  return {};
+}
+
+}  // namespace
+
+Result<void> report_conversion(Console& console, const ConvertOptions& options,
+                               const ConvertReport& report, double seconds) {
+  warn_of_rules(console, options, report);
+  warn_of_losses(console, options, report);
+  warn_of_links(console, options, report);
+  warn_of_contents(console, report);
+  if (console.json()) return print_json(console, options, report, seconds);
+  say_report(console, options, report, seconds);
+  return {};
+}
+
+}  // namespace cfck::tools
