@@ -13,7 +13,7 @@ def layer_of(name: str) -> str:
     """The beginning of a name up to its first number, else without its last part.
 
     "encoder.layer.3" of "encoder.layer.3.query.weight", "pooler.dense" of "pooler.dense.weight";
-    parts end with a dot or a slash. tools/report/layers.cpp has the same rule.
+    parts end with a dot or a slash. tools/report/contents/layers.cpp has the same rule.
     """
     found = re.match(r"(?:.*?[./])??[0-9]+(?=[./])", name, re.DOTALL)
     if found:
