@@ -73,8 +73,8 @@ class Hdf5Archive final : public model::ListedArchive {
                    "the file has " + std::to_string(lost_.size()) +
                    (lost_.size() == 1 ? " object" : " objects") +
                    " that cannot be kept (references, sequences of varying length, long doubles or "
-                   "types); take the tensors alone with --only-tensors (only_tensors=True in "
-                   "Python), or copy the file without them. The first is '" +
+                   "types); take the tensors alone with --only-tensors (load_file(path, "
+                   "only_tensors=True) in Python), or copy the file without them. The first is '" +
                    escaped(lost_.front()) + "'")
             .in_record(lost_.front());
       }

@@ -210,6 +210,14 @@ std::vector<std::string> unread_warnings(const ModelFiles& files,
   return warnings;
 }
 
+Result<void> check_no_index(const std::string& path) {
+  const fs::path parsed(path);
+  if (!parse_index_name(parsed.filename().string())) return {};
+  const std::string folder = parsed.has_parent_path() ? parsed.parent_path().string() : ".";
+  return unsupported("'" + escaped(path) + "' is the index of shards; give their folder, '" +
+                     escaped(folder) + "', or one of them");
+}
+
 Result<void> check_all_named(const ModelFiles& files) {
   if (files.unnamed.empty()) return {};
   return corrupt("the folder has shards that no index names: " + some_of(files.unnamed) +

@@ -70,6 +70,9 @@ std::vector<StrayTensor> stray_tensors(const ModelFiles& files, std::size_t numb
 std::vector<std::string> unread_warnings(const ModelFiles& files,
                                          std::span<const StrayTensor> strays);
 
+// Error: kUnsupported for the path of an index of shards, where one file of tensors is meant.
+Result<void> check_no_index(const std::string& path);
+
 // Error: kCorrupt where there are shards that no index names.
 Result<void> check_all_named(const ModelFiles& files);
 

@@ -6,6 +6,7 @@
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "cfck/checkpoint.hpp"
+#include "model/error_path.hpp"
 #include "model/formats/archive_format.hpp"
 #include "model/formats/foreign_formats.hpp"
 #include "progress.hpp"
@@ -49,7 +50,7 @@ Result<std::unique_ptr<TensorArchive>> open_source(std::unique_ptr<ByteSource> s
 
 Archive::Archive(const std::string& path, const ArchiveOptions& options,
                  std::optional<std::uint64_t> max_index_bytes)
-    : owner_(nb::none()) {
+    : owner_(nb::none()), max_decoded_bytes_(options.decode.limits.max_decoded_bytes) {
   take(without_gil([&] {
     return run_guarded([&]() -> Result<void> {
       std::map<std::string, detail::FileStamp> stamps;
@@ -62,14 +63,13 @@ Archive::Archive(const std::string& path, const ArchiveOptions& options,
                                                  .finds_unread = false,
                                                  .in_index_order = true,
                                                  .max_index_bytes = max_index_bytes}));
-      unproven_.resize(tensors().files().size());
+      opened_.resize(tensors().files().size());
       for (std::size_t i = 0; i < model_.files.paths.size(); ++i) {
-        const bool is_proven =
-            options.decode.verify_chunks && tensors().files()[i].reader != nullptr;
+        OpenedFile& file = opened_[i];
         const auto stamp = stamps.find(model_.files.paths[i]);
-        if (is_proven || stamp == stamps.end()) continue;
-        unproven_[i] = stamp->second;
-        detail::wait_for_clock(stamp->second);
+        if (stamp != stamps.end()) file.stamp = stamp->second;
+        file.is_proven = options.decode.verify_chunks && tensors().files()[i].reader != nullptr;
+        if (file.stamp && !file.is_proven) detail::wait_for_clock(*file.stamp);
       }
       return {};
     });
@@ -78,7 +78,9 @@ Archive::Archive(const std::string& path, const ArchiveOptions& options,
 
 Archive::Archive(std::unique_ptr<ByteSource> source, nb::object owner,
                  const ArchiveOptions& options)
-    : owner_(std::move(owner)), unproven_(1) {
+    : owner_(std::move(owner)),
+      opened_(1),
+      max_decoded_bytes_(options.decode.limits.max_decoded_bytes) {
   model_.archive = take(without_gil(
       [&] { return run_guarded([&] { return open_source(std::move(source), options); }); }));
   model_.parts.push_back(model_.archive.get());
@@ -156,12 +158,17 @@ nb::bytes Archive::attachment(std::size_t file, const std::string& name) const {
 }
 
 void Archive::check_sizes(const std::vector<std::tuple<std::size_t, std::uint64_t>>& sizes) const {
-  std::vector<std::uint64_t> total_bytes(tensors().files().size());
+  std::vector<std::uint64_t> of_files(tensors().files().size());
+  std::uint64_t of_all = 0;
+  const auto add = [](std::uint64_t& total, std::uint64_t n_bytes) {
+    total += std::min(n_bytes, std::numeric_limits<std::uint64_t>::max() - total);
+  };
   for (const auto& [index, n_bytes] : sizes) {
     const ArchiveTensor& claimed = tensor(index);
-    std::uint64_t& total = total_bytes[claimed.file];
-    total += std::min(n_bytes, std::numeric_limits<std::uint64_t>::max() - total);
-    take(tensors().check_decoded_bytes(claimed, total));
+    add(of_files[claimed.file], n_bytes);
+    add(of_all, n_bytes);
+    take(checked(tensors().check_decoded_bytes(claimed, of_files[claimed.file]), claimed));
+    take(check_total(of_all, claimed));
   }
 }
 
@@ -174,14 +181,15 @@ void Archive::read_many(const std::vector<Request>& requests, nb::object progres
   }
   Watch watch(std::move(progress), total_bytes);
   watch.take(without_gil([&]() -> Result<void> {
-    CFCK_TRY(tensors().read_many(reads, watch.listener()));
-    std::vector<bool> is_checked(unproven_.size());
+    if (!reads.empty()) CFCK_TRY(check_total(total_bytes, *reads.back().tensor));
+    Result<void> result = tensors().read_many(reads, watch.listener());
+    std::vector<bool> is_checked(opened_.size());
     for (const ArchiveRead& read : reads) {
       if (is_checked[read.tensor->file]) continue;
-      CFCK_TRY(check_unchanged(*read.tensor));
+      result = checked(std::move(result), *read.tensor);
       is_checked[read.tensor->file] = true;
     }
-    return {};
+    return result;
   }));
 }
 
@@ -189,18 +197,35 @@ void Archive::read_slice(std::size_t index, const std::vector<std::uint64_t>& st
                          const std::vector<std::uint64_t>& stops, std::uintptr_t address,
                          std::uint64_t n_bytes) const {
   const ArchiveTensor& what = tensor(index);
-  take(without_gil([&]() -> Result<void> {
-    CFCK_TRY(tensors().read_slice(what, starts, stops, bytes_at(address, n_bytes)));
-    return check_unchanged(what);
+  take(without_gil([&] {
+    return checked(tensors().read_slice(what, starts, stops, bytes_at(address, n_bytes)), what);
   }));
 }
 
-Result<void> Archive::check_unchanged(const ArchiveTensor& tensor) const {
+Result<void> Archive::checked(Result<void> read, const ArchiveTensor& tensor) const {
   return run_guarded([&]() -> Result<void> {
-    const auto& before = unproven_[tensor.file];
+    const OpenedFile& file = opened_[tensor.file];
     const std::string& path = tensors().files()[tensor.file].path;
-    if (!before || !detail::was_written_to(path, *before)) return {};
-    return io_error(escaped(path) + " was changed after it was opened; open it again");
+    const bool is_damage = !read && (read.error().code == ErrorCode::kChecksum ||
+                                     read.error().code == ErrorCode::kCorrupt ||
+                                     read.error().code == ErrorCode::kTruncated);
+    const bool may_have_changed = read ? !file.is_proven : is_damage;
+    if (may_have_changed && file.stamp && detail::was_written_to(path, *file.stamp)) {
+      return io_error(escaped(path) + " was changed after it was opened; open it again")
+          .in_record(tensor.name);
+    }
+    if (read || !file.stamp || opened_.size() > 1) return std::move(read);
+    return model::with_path(std::move(read).error(), path);
+  });
+}
+
+Result<void> Archive::check_total(std::uint64_t n_bytes, const ArchiveTensor& last) const {
+  if (max_decoded_bytes_ == 0 || n_bytes <= max_decoded_bytes_) return {};
+  return run_guarded([&]() -> Result<void> {
+    return limit_exceeded("the call would read " + std::to_string(n_bytes) +
+                          " bytes, and max_decoded_bytes is " + std::to_string(max_decoded_bytes_) +
+                          "; raise that limit to read them")
+        .in_record(last.name);
   });
 }
 

@@ -62,15 +62,24 @@ class Archive {
   void read_slice(std::size_t index, const std::vector<std::uint64_t>& starts,
                   const std::vector<std::uint64_t>& stops, std::uintptr_t address,
                   std::uint64_t n_bytes) const;
-  // Error: kIo where the file of a record was written to since it was opened, and no hash of what
-  // was read says so. To be called after each read.
-  Result<void> check_unchanged(const ArchiveTensor& tensor) const;
+  // Returns the result of a read of this tensor, or of several of one file, with the path in its
+  // error. Error: kIo where the file was written to since it was opened, and either the read failed
+  // or no hash of what was read says that it is as it was.
+  Result<void> checked(Result<void> read, const ArchiveTensor& tensor) const;
+  // Error: kLimitExceeded for more than one call may return of all files.
+  Result<void> check_total(std::uint64_t n_bytes, const ArchiveTensor& last) const;
 
  private:
+  // A file as it was when it was opened; nullopt for bytes in memory.
+  struct OpenedFile {
+    std::optional<detail::FileStamp> stamp;
+    bool is_proven = true;  // hashes prove what is read
+  };
+
   nb::object owner_;
   model::OpenedModel model_;
-  // By file; nullopt where hashes prove what is read.
-  std::vector<std::optional<detail::FileStamp>> unproven_;
+  std::vector<OpenedFile> opened_;       // by file
+  std::uint64_t max_decoded_bytes_ = 0;  // of all files in one call; 0: each has a limit
 };
 
 }  // namespace cfck::python

@@ -62,8 +62,8 @@ class DeviceLoad {
       CFCK_TRY(decoder_->enqueue(reinterpret_cast<void*>(workspace),
                                  bytes_at(staging, staging_bytes),
                                  {device_, reinterpret_cast<void*>(stream)}));
-      CFCK_TRY_ASSIGN(const cuda::Summary done, decoder_->finish());
-      CFCK_TRY(archive_.check_unchanged(*first_));
+      auto done = decoder_->finish();
+      CFCK_TRY(archive_.checked(done ? Result<void>() : done.error(), *first_));
       return done;
     }));
     return {summary.device_bytes, summary.host_bytes};

@@ -101,7 +101,7 @@ void set_up_diff(CLI::App& app, Choices& choices) {
       ->option_text(" ");
   app.add_flag(
       "--fast,--digest-only", choices.diff.fast,
-      "Compare only digests; those of .cfck files are in the index, so nothing is decoded");
+      "Compare only digests; those of .cfck files are in the index, so their bytes are not read");
   add_limits(app, choices.diff.limits);
   add_common(app, choices);
   set_footer(app,

@@ -12,6 +12,7 @@
 
 #include "base/text.hpp"
 #include "cfck/calibration.hpp"
+#include "model/folder/model_files.hpp"
 #include "tools/convert/encode_options.hpp"
 #include "tools/convert/report.hpp"
 #include "tools/output/interrupt.hpp"
@@ -118,12 +119,15 @@ ProgressBar ProgressPlace::bar(const ConvertOptions& options, std::uint64_t deco
 
 Result<ConvertPlan> plan_conversion(const ConvertOptions& options) {
   if (is_folder(options.input)) return plan_folder(options);
+  CFCK_TRY(model::check_no_index(options.input));
   CFCK_TRY_ASSIGN(FilePlan plan, plan_file(options));
   return ConvertPlan{std::move(plan.output), plan.decoded_bytes};
 }
 
 Result<ConvertReport> convert_input(const ConvertOptions& options, const ProgressPlace& place) {
-  return is_folder(options.input) ? convert_folder(options, place) : convert_file(options, place);
+  if (is_folder(options.input)) return convert_folder(options, place);
+  CFCK_TRY(model::check_no_index(options.input));
+  return convert_file(options, place);
 }
 
 Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& from,

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "cfck/reader.hpp"
+#include "model/error_path.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/inspect/name_prefixes.hpp"
 #include "tools/inspect/tensor_errors.hpp"
@@ -81,6 +83,24 @@ Result<void> compare_pair(const TensorSet& a, const TensorSet& b, Pair pair, boo
     CFCK_TRY_ASSIGN(pair.errors, TensorErrors::measure(b, *pair.b, a, *pair.a));
   }
   differences.changed.push_back(std::move(pair));
+  return {};
+}
+
+// Digests of an index say what the bytes should be: whether they are that, hashes tell.
+Result<void> check_hashes(const TensorSet& set, const Console& console) {
+  for (const ArchiveFile& file : set.files()) {
+    if (file.reader == nullptr) continue;
+    ProgressBar bar(console.shows_progress(), file.n_bytes);
+    bar.start("checking " + file.path.substr(file.path.rfind('/') + 1));
+    const auto progress = [&](std::uint64_t done_bytes, std::string_view) {
+      bar.update(done_bytes, 0);
+      return interrupt_signal() == 0;
+    };
+    CFCK_TRY_ASSIGN(VerifyReport report, file.reader->verify(VerifyLevel::kHashes, progress));
+    if (!report.problems.empty()) {
+      return model::with_path(std::move(report.problems.front()), file.path);
+    }
+  }
   return {};
 }
 
@@ -232,6 +252,10 @@ Result<int> diff(const DiffOptions& options, Console& console) {
   CFCK_TRY_ASSIGN(const Differences differences, compare(a, b, options.fast, show));
   a.listen({});
   bar.reset();
+  if (!options.fast && differences.n_unchanged > 0) {
+    CFCK_TRY(check_hashes(a, console));
+    CFCK_TRY(check_hashes(b, console));
+  }
   if (console.json()) {
     print_json(console, options, differences);
   } else {

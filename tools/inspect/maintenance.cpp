@@ -79,6 +79,7 @@ Result<RepairReport> repair_watched(const RepairOptions& options, const DecodeOp
 Result<void> check_repairable(const std::string& path) {
   const auto source = open_file(path);
   if (!source) return {};  // repair() says why
+  CFCK_TRY(model::check_no_index(path));
   CFCK_TRY_ASSIGN(const std::string head, model::head_of(**source));
   const model::ArchiveFormat* const format = model::recognised(head);
   const bool is_other =

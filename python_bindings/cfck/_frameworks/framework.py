@@ -82,6 +82,13 @@ class Framework(Protocol[TensorT]):
     def target(self, out: object, dtype: str, shape: Sequence[int], name: str) -> int | None:
         """Address where ``out`` takes the tensor in place; None if it must be copied."""
 
+    def wrote(self, out: TensorT) -> None:
+        """Tells the library that ``out`` was written to through its address."""
+
+    def describe(self, tensor: TensorT) -> tuple[str, Sequence[int]]:
+        """The dtype and the shape of a tensor, whose values need not be there. Raises what
+        prepare() raises for a tensor that cannot be stored."""
+
     def device_of(self, out: TensorT) -> torch.device | None:
         """Where ``out`` is; None: on the host."""
 

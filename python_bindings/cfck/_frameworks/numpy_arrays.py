@@ -105,7 +105,7 @@ class NumpyFramework:
         if native not in _NAMES:
             raise unsupported(
                 name,
-                f"has dtype {array.dtype}, which files cannot store",
+                f"has dtype {array.dtype}, which cannot be stored",
                 f"convert it to one of {', '.join(str(dtype) for dtype in _NAMES)}",
             )
         if native != array.dtype:
@@ -127,6 +127,10 @@ class NumpyFramework:
                 memory = np.empty(shape, dtype_of(dtype))
         except MemoryError as error:
             raise OutOfMemoryError(f"no memory for an array of shape {list(shape)}") from error
+        except ValueError as error:  # empty, and the other dimensions are too large
+            raise UnsupportedError(
+                f"numpy cannot have an array of shape {list(shape)}: {error}"
+            ) from None
         return memory, memory.ctypes.data, memory.nbytes
 
     def finish(self, memory: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
@@ -172,6 +176,13 @@ class NumpyFramework:
             raise InvalidArgumentError("out is read-only", record=name)
         in_place = out.flags.c_contiguous and out.dtype.isnative and dtype not in _PACKED_BITS
         return out.ctypes.data if in_place else None
+
+    def wrote(self, out: np.ndarray) -> None:
+        pass
+
+    def describe(self, tensor: np.ndarray) -> tuple[str, Sequence[int]]:
+        _, dtype, shape, *_ = self.on_host(self.prepare({"": tensor}))[0]
+        return dtype, shape
 
     def device_of(self, out: np.ndarray) -> None:
         return None

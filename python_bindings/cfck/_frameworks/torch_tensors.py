@@ -174,7 +174,19 @@ class TorchFramework:
                 f"{dtype_of(dtype)}{list(expected)}",
                 record=name,
             )
+        if out.is_meta or isinstance(out, FakeTensor):
+            raise InvalidArgumentError("out has no memory: it is on the device meta", record=name)
         return out.data_ptr() if takes_in_place(out) else None
+
+    def wrote(self, out: torch.Tensor) -> None:
+        if not out.is_inference():
+            torch.autograd.graph.increment_version(out)
+
+    def describe(self, tensor: torch.Tensor) -> tuple[str, Sequence[int]]:
+        is_meta = isinstance(tensor, torch.Tensor) and tensor.is_meta and tensor.dtype in _NAMES
+        if not is_meta or tensor.layout != torch.strided:
+            self.prepare({"": tensor})
+        return _file_shape(tensor)
 
     def device_of(self, out: torch.Tensor) -> torch.device | None:
         return device_of(out)
@@ -250,7 +262,7 @@ def _storable(name: str, tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dtype not in _NAMES:
         raise unsupported(
             name,
-            f"has dtype {tensor.dtype}, which files cannot store",
+            f"has dtype {tensor.dtype}, which cannot be stored",
             "convert it, for complex128 with torch.view_as_real",
         )
     tensor = tensor.detach().resolve_conj().resolve_neg()

@@ -114,6 +114,10 @@ class Archive:
         """The device that decodes a tensor which goes to ``device``; None: the host does."""
         return self._reader.decoder(self._index(name), device)
 
+    def check_bytes(self, names: Iterable[str]) -> None:
+        """Raises LimitExceededError where these are more than one call may decode."""
+        self._reader.check_sizes([(self._index(name), None) for name in names])
+
     def read_into(self, name: str, address: int, n_bytes: int) -> None:
         """Decodes one tensor, contiguous, into memory."""
         self._reader.read([(self._index(name), address, n_bytes)], None)
@@ -174,6 +178,7 @@ class Archive:
             target = framework.target(out, record.dtype, record.shape, name)
             if target is not None:
                 self.read_into(name, target, record.decoded_bytes)
+                framework.wrote(out)
                 return out
             device = framework.device_of(out)
         if device is not None:
@@ -182,6 +187,7 @@ class Archive:
         if decoder is not None and out is not None and decoder.takes_in_place(out):
             request = (index, framework.address(out), record.decoded_bytes)
             self._reader.read([request], None, decoder)
+            framework.wrote(out)
             return out
         [(memory, address, n_bytes)] = self.allocate([name], memory_of(decoder or framework))
         self._reader.read([(index, address, n_bytes)], None, decoder)

@@ -96,9 +96,7 @@ def max_message_bytes(array: AnyTensor, **options: Unpack[MessageOptions]) -> in
     Raises:
         CfckError, TypeError: as encode_message().
     """
-    prepared = framework_of(array).prepare({"": array})
-    unit = prepared.units[0]
-    dtype, shape = (unit[0] if isinstance(unit, list) else unit)[1:3]
+    dtype, shape = framework_of(array).describe(array)
     return _native.max_message_bytes(dtype, shape, _native_options(options))
 
 
@@ -117,7 +115,8 @@ def decode_message(data: Buffer | torch.Tensor, *, out: AnyTensor | None = None)
         data: the message and nothing else: bytes, anything with the buffer protocol, or a
             torch.Tensor of uint8 with one dimension.
         out: a tensor of the same dtype and shape, to be filled and returned; its library is used.
-            Contiguous memory of the host is filled in place, other memory by a copy.
+            Contiguous memory of the host is filled in place, other memory by a copy. It must not
+            overlap ``data``.
 
     Returns:
         ``out``, or a new numpy.ndarray; cfck.torch.decode_message makes a torch.Tensor.
@@ -174,6 +173,7 @@ def decode_with(framework: Framework[TensorT], data: Any, out: Any) -> TensorT:
     place = None if out is None else framework.target(out, dtype, shape, "")
     if place is not None:
         _native.decode_message(message.ctypes.data, message.nbytes, place, n_bytes)
+        framework.wrote(out)
         return out  # type: ignore[no-any-return]
     limit = max(_MAX_BYTES, _MAX_RATIO * message.nbytes)
     if out is None and n_bytes > limit:

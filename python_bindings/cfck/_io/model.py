@@ -121,12 +121,9 @@ def _load_into(
     for one in given.tensors:
         own |= {name: optional[name] for name in one.names if name in optional}
     plan = _plan(own, archive)
+    archive.check_bytes(plan.read())
     with torch.no_grad():
-        _fill(own, plan, archive, progress)
-        for name in plan.copied:
-            own[name].copy_(
-                archive.load_one(name, framework, _copied_through(own[name], archive, name))
-            )
+        _fill(own, plan, archive, framework, progress)
         conflicts = _conflicts(own, archive, framework, plan)
     state: dict[str, Any] = {name: own[name] for name in plan.done}
     for name in plan.others:
@@ -145,20 +142,31 @@ def _load_into(
 
 
 def _fill(
-    own: dict[str, torch.Tensor], plan: _Plan, archive: Archive, progress: Progress | None
+    own: dict[str, torch.Tensor],
+    plan: _Plan,
+    archive: Archive,
+    framework: TorchFramework,
+    progress: Progress | None,
 ) -> None:
-    """Decodes what goes straight into the model: by the host, then by each device."""
+    """Decodes what goes straight into the model, by the host, then by each device; then the rest,
+    which is converted."""
     on_host = [(name, own[name].data_ptr(), n_bytes) for name, n_bytes in plan.in_place]
     on_devices = {
         device: [(name, own[name].data_ptr(), n_bytes) for name, n_bytes in targets]
         for device, targets in plan.on_device.items()
     }
-    total = sum(n for targets in (on_host, *on_devices.values()) for _, _, n in targets)
+    total = sum(archive.record(name).decoded_bytes for name in plan.read())
     done = 0
     for device, targets in ((None, on_host), *on_devices.items()):
         if targets:
             archive.read_all_into(targets, shift(progress, done, total), device)
             done += sum(n_bytes for _, _, n_bytes in targets)
+    for name in plan.copied:
+        through = _copied_through(own[name], archive, name)
+        own[name].copy_(archive.load_one(name, framework, through))
+        done += archive.record(name).decoded_bytes
+        if progress is not None:
+            progress(done, total, name)
 
 
 def _copied_through(tensor: torch.Tensor, archive: Archive, name: str) -> torch.device | None:
@@ -179,6 +187,12 @@ class _Plan:
         self.others: list[str] = []
         # Entries that share memory in the model, but not in the file, with the entry named here.
         self.shared: dict[str, str] = {}
+
+    def read(self) -> list[str]:
+        """Names of all tensors that are decoded for the model."""
+        in_place = [name for name, _ in self.in_place]
+        on_device = [name for targets in self.on_device.values() for name, _ in targets]
+        return [*in_place, *on_device, *self.copied]
 
 
 @dataclasses.dataclass

@@ -56,12 +56,8 @@ class RecordReader:
             groups.setdefault(self.records[request[0]].file, []).append(request)
         return list(groups.values())
 
-    def allocate(self, boxes: Sequence[Box], make: Make[_Memory]) -> list[_Memory]:
-        """Memory for boxes that one call reads; every allocation for decoded values is made here.
-
-        A small file may claim a huge tensor, so the limits are asked before any memory is taken:
-        LimitExceededError where the boxes of one file are more than one call may return.
-        """
+    def check_sizes(self, boxes: Sequence[Box]) -> None:
+        """Raises LimitExceededError for more than one call may decode."""
         sizes = []
         for index, shape in boxes:
             record = self.records[index]
@@ -70,6 +66,14 @@ class RecordReader:
                 n_bytes = -(-n_bytes * math.prod(shape) // max(1, math.prod(record.shape)))
             sizes.append((index, n_bytes))
         self._archive.check_sizes(sizes)
+
+    def allocate(self, boxes: Sequence[Box], make: Make[_Memory]) -> list[_Memory]:
+        """Memory for boxes that one call reads; every allocation for decoded values is made here.
+
+        A small file may claim a huge tensor, so the limits are asked before any memory is taken:
+        LimitExceededError where the boxes are more than one call may decode.
+        """
+        self.check_sizes(boxes)
         memories = []
         for index, shape in boxes:
             record = self.records[index]

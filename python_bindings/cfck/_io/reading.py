@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from .._options.native import check_limits, check_threads
+from .._options.native import check_limits, check_max_decoded_bytes, check_threads
 from ..errors import InvalidArgumentError
 
 
@@ -33,14 +33,15 @@ class Reading:
         backend = options.get("backend", "pread")
         if backend not in ("pread", "mmap"):
             raise InvalidArgumentError(f"backend {backend} is invalid; it may be pread or mmap")
+        limits = check_limits(options["limits"])
         return cls(
             threads=threads,
-            verify=options["verify"],
-            max_decoded_bytes=options["max_decoded_bytes"],
-            limits=check_limits(options["limits"]),
+            verify=_check_flag("verify", options["verify"]),
+            max_decoded_bytes=check_max_decoded_bytes(options["max_decoded_bytes"], limits),
+            limits=limits,
             map=backend == "mmap",
             decode=_check_decode(options["decode"]),
-            only_tensors=_check_only_tensors(options.get("only_tensors", False)),
+            only_tensors=_check_flag("only_tensors", options.get("only_tensors", False)),
         )
 
     def native(self) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def _check_decode(decode: object) -> str:
     return str(decode)
 
 
-def _check_only_tensors(only_tensors: object) -> bool:
-    if not isinstance(only_tensors, bool):
-        raise TypeError(f"only_tensors is a bool, not {type(only_tensors).__name__}")
-    return only_tensors
+def _check_flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is a bool, not {type(value).__name__}")
+    return value

@@ -223,14 +223,15 @@ class LimitOptions(TypedDict, total=False):
     """The limits of a call that reads.
 
     threads: worker threads; 0: the CPUs this process may use.
-    max_decoded_bytes: the most one call may decode; 0: max(16 GiB, 64 times the file).
+    max_decoded_bytes: the most one call may decode, also as text ("60GB"); 0: max(16 GiB, 64
+        times the file) of each file.
     limits: raises or lowers what the file may make this call hold in memory, by name: a dict of
         "max_decoded_bytes", "max_attachment_bytes", "max_index_bytes", "max_metadata_bytes",
         "max_records"; numbers, or sizes as "60MB". See docs/limits.md.
     """
 
     threads: int
-    max_decoded_bytes: int
+    max_decoded_bytes: int | str
     limits: Mapping[str, int | str] | None
 
 

@@ -82,12 +82,29 @@ def check_limits(limits: Any) -> dict[str, int]:
         raise TypeError(f"limits is a dict of names to sizes, not {type(limits).__name__}")
     checked: dict[str, int] = {}
     for name, size in limits.items():
-        if isinstance(size, str):
-            size = _native.parse_size(size)
-        if isinstance(size, bool) or not isinstance(size, int) or not 0 < size < 1 << 64:
-            raise InvalidArgumentError(f"limit {name} is a number above 0, not {size!r}")
-        checked[str(name)] = size
+        checked[str(name)] = _limit(f"limit {name}", size)
     return checked
+
+
+def check_max_decoded_bytes(size: Any, limits: Mapping[str, int]) -> int:
+    """The argument of a call that reads, as a number; 0: what ``limits`` say, or the default."""
+    if size == 0 and not isinstance(size, bool):
+        return 0
+    given = _limit("max_decoded_bytes", size)
+    if limits.get("max_decoded_bytes", given) != given:
+        raise InvalidArgumentError(
+            f"max_decoded_bytes is {given}, and {limits['max_decoded_bytes']} in limits; give it "
+            "once"
+        )
+    return given
+
+
+def _limit(what: str, size: Any) -> int:
+    if isinstance(size, str):
+        size = _native.parse_size(size)
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 < size < 1 << 64:
+        raise InvalidArgumentError(f"{what} is a number above 0, or a size as text, not {size!r}")
+    return size
 
 
 def rule_pairs(rules: Any) -> list[tuple[str, Mapping[str, Any]]]:
