@@ -1,13 +1,8 @@
 #include "cfck/io.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "base/files/check_range.hpp"
 #include "base/run_guarded.hpp"
@@ -55,6 +50,7 @@ class FileSource final : public ByteSource {
     return file_->read_at(offset_bytes, out);
   }
   std::string name() const noexcept override { return copy_of_name(path_); }
+  int descriptor() const noexcept override { return file_->descriptor(); }
 
  private:
   std::unique_ptr<File> file_;
@@ -64,7 +60,8 @@ class FileSource final : public ByteSource {
 
 class MappedSource final : public ByteSource {
  public:
-  explicit MappedSource(std::string path) : path_(std::move(path)) {}
+  MappedSource(std::unique_ptr<File> file, std::string path)
+      : file_(std::move(file)), path_(std::move(path)) {}
   ~MappedSource() override {
     if (!bytes_.empty()) {
       ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
@@ -72,8 +69,14 @@ class MappedSource final : public ByteSource {
   }
   MappedSource(const MappedSource&) = delete;
   MappedSource& operator=(const MappedSource&) = delete;
-  // Bytes that were mapped; this object unmaps them.
-  void take(ByteView bytes) noexcept { bytes_ = bytes; }
+  // Maps `n_bytes` of the file; returns false where the system cannot.
+  bool map(std::uint64_t n_bytes) noexcept {
+    void* const address = ::mmap(nullptr, n_bytes, PROT_READ, MAP_SHARED, file_->descriptor(), 0);
+    if (address == MAP_FAILED) return false;
+    bytes_ = {static_cast<const std::byte*>(address), n_bytes};
+    return true;
+  }
+  std::unique_ptr<File> take_file() noexcept { return std::move(file_); }
   std::uint64_t size() const override { return bytes_.size(); }
   Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override {
     CFCK_TRY(check_range(offset_bytes, out.size(), bytes_.size(), path_));
@@ -82,31 +85,13 @@ class MappedSource final : public ByteSource {
   }
   ByteView mapped() const override { return bytes_; }
   std::string name() const noexcept override { return copy_of_name(path_); }
+  int descriptor() const noexcept override { return file_->descriptor(); }
 
  private:
+  std::unique_ptr<File> file_;
   ByteView bytes_;
   std::string path_;
 };
-
-// Returns nullptr where the system cannot map the file; the caller then reads it.
-std::unique_ptr<ByteSource> try_map(const std::string& path, std::uint64_t size) {
-  auto source = std::make_unique<MappedSource>(path);
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    return nullptr;
-  }
-  struct stat info {};
-  void* address = MAP_FAILED;
-  if (::fstat(descriptor, &info) == 0 && static_cast<std::uint64_t>(info.st_size) == size) {
-    address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
-  }
-  ::close(descriptor);
-  if (address == MAP_FAILED) {
-    return nullptr;
-  }
-  source->take(ByteView(static_cast<const std::byte*>(address), size));
-  return source;
-}
 
 }  // namespace
 
@@ -148,11 +133,10 @@ Result<std::unique_ptr<ByteSource>> open_file(const std::string& path, ReadMode 
   return run_guarded([&]() -> Result<std::unique_ptr<ByteSource>> {
     CFCK_TRY_ASSIGN(std::unique_ptr<File> file, files.open_read(path));
     CFCK_TRY_ASSIGN(const std::uint64_t size, file->committed_size());
-    // Only files of the system itself can be mapped.
-    if (mode == ReadMode::kMmap && size != 0 && &files == &system_files()) {
-      if (auto mapped = try_map(path, size)) {
-        return mapped;
-      }
+    if (mode == ReadMode::kMmap && size != 0 && file->descriptor() >= 0) {
+      auto source = std::make_unique<MappedSource>(std::move(file), path);
+      if (source->map(size)) return std::unique_ptr<ByteSource>(std::move(source));
+      file = source->take_file();  // where the system cannot map it, it is read
     }
     return std::unique_ptr<ByteSource>(std::make_unique<FileSource>(std::move(file), size, path));
   });

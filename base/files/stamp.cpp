@@ -28,18 +28,34 @@ std::int64_t file_clock_ns() {
   return nanoseconds(now);
 }
 
+FileStamp stamp(const struct stat& found) {
+  return {found.st_dev,
+          found.st_ino,
+          static_cast<std::uint64_t>(found.st_size),
+          nanoseconds(found.st_mtim),
+          nanoseconds(found.st_ctim),
+          found.st_nlink};
+}
+
 }  // namespace
 
 std::optional<FileStamp> stamp_of(const std::string& path) noexcept {
   struct stat found {};
-  if (::stat(path.c_str(), &found) != 0) return std::nullopt;
-  return FileStamp{found.st_dev, found.st_ino, static_cast<std::uint64_t>(found.st_size),
-                   nanoseconds(found.st_mtim), nanoseconds(found.st_ctim)};
+  return ::stat(path.c_str(), &found) == 0 ? std::optional(stamp(found)) : std::nullopt;
 }
 
-bool was_written_to(const std::string& path, const FileStamp& before) noexcept {
-  const std::optional<FileStamp> now = stamp_of(path);
-  return now && now->device == before.device && now->number == before.number && *now != before;
+std::optional<FileStamp> stamp_of(int descriptor) noexcept {
+  struct stat found {};
+  return ::fstat(descriptor, &found) == 0 ? std::optional(stamp(found)) : std::nullopt;
+}
+
+bool was_written_to(int descriptor, const std::string& path, const FileStamp& before) noexcept {
+  const std::optional<FileStamp> now = stamp_of(descriptor);
+  if (!now) return true;
+  if (now->n_bytes != before.n_bytes || now->contents_ns != before.contents_ns) return true;
+  if (now->status_ns == before.status_ns || now->n_links != before.n_links) return false;
+  const std::optional<FileStamp> at_path = stamp_of(path);
+  return at_path && at_path->is_same_file(before);
 }
 
 void wait_for_clock(const FileStamp& stamp) noexcept {

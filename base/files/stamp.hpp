@@ -16,16 +16,23 @@ struct FileStamp {
   std::uint64_t n_bytes = 0;
   std::int64_t contents_ns = 0;  // programs that copy set it back
   std::int64_t status_ns = 0;    // nobody can set it
+  std::uint64_t n_links = 0;     // names of the file
 
   bool operator==(const FileStamp&) const = default;
+  bool is_same_file(const FileStamp& other) const {
+    return device == other.device && number == other.number;
+  }
 };
 
-// Returns nullopt where there is no file, or none that may be looked at.
+// Return nullopt where there is no file, or none that may be looked at.
 std::optional<FileStamp> stamp_of(const std::string& path) noexcept;
+std::optional<FileStamp> stamp_of(int descriptor) noexcept;
 
-// True if the file of this path is still the one of the stamp, and was written to. One that has
-// taken its place is another file: who has opened the first one still reads that.
-bool was_written_to(const std::string& path, const FileStamp& before) noexcept;
+// True if an open file may have been written to since the stamp was taken. That another file has
+// taken its place at `path`, that it was moved, or that it has other names than before, says
+// nothing of its contents, though it changes a time. What else changes that time counts as writing:
+// a time of the contents can be set back.
+bool was_written_to(int descriptor, const std::string& path, const FileStamp& before) noexcept;
 
 // Waits until a change of the file would change its stamp: some milliseconds where it was written
 // to just now, since the clocks of file systems stand still for that long.

@@ -75,6 +75,7 @@ class PosixFile final : public File {
 
   Result<std::uint64_t> size() const override;
   Result<std::uint64_t> committed_size() const override;
+  int descriptor() const noexcept override { return descriptor_; }
   Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override;
   Result<void> write_at(std::uint64_t offset_bytes, ByteView bytes) override;
   Result<void> sync() override;

@@ -41,6 +41,10 @@ class CFCK_API ByteSource {
 
   // The name of the source in messages: a path, or "<memory>".
   virtual std::string name() const { return "<memory>"; }
+
+  // Returns the descriptor of the open file that this source reads, which it keeps; -1 where there
+  // is none.
+  virtual int descriptor() const noexcept { return -1; }
 };
 
 // Takes bytes in order. After an error every later call fails.
@@ -101,6 +105,8 @@ class CFCK_API File {
   // size() without the bytes that another File, which has the lock, is appending: those may still
   // be truncated. Errors: kIo, also if the size keeps changing.
   virtual Result<std::uint64_t> committed_size() const { return size(); }
+  // Returns the descriptor of the file in the system; -1 where there is none.
+  virtual int descriptor() const noexcept { return -1; }
   // Both retry after EINTR and short transfers. read_at reports kTruncated at
   // the end of the file.
   virtual Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const = 0;

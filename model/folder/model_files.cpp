@@ -22,9 +22,14 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNamed = 3;
 
+// By its name; a file of another name that ends in ".json" is one unless it has tensors.
 bool is_index(const std::string& path) {
-  return parse_index_name(fs::path(path).filename().string()).has_value() ||
-         path.ends_with(".json");
+  if (parse_index_name(fs::path(path).filename().string())) return true;
+  if (!path.ends_with(".json")) return false;
+  const auto source = open_file(path);
+  if (!source) return true;  // which says why
+  const auto head = head_of(**source);
+  return !head || recognised(*head) == nullptr;
 }
 
 // Returns "'a', 'b', 'c' and 4 more".

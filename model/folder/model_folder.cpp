@@ -189,8 +189,13 @@ Result<void> open_unchanged(const std::string& path, const std::function<Result<
     const FolderWatch watch =
         path.ends_with(".json") ? FolderWatch(folder, index.filename()) : FolderWatch(path);
     Result<void> opened = open();
-    if (opened) opened = watch.check();
-    if (opened || !watch.changed()) return opened;
+    if (!opened) {
+      if (!watch.changed()) return opened;
+      continue;
+    }
+    Result<void> unchanged = watch.check();
+    const bool was_replaced = !unchanged && unchanged.error().code == ErrorCode::kIo;
+    if (unchanged || !(was_replaced || watch.changed())) return unchanged;
   }
   return io_error("'" + escaped(path) + "' was replaced repeatedly while it was read; try again");
 }

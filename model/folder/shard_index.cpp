@@ -35,6 +35,10 @@ bool stays_inside(std::string_view name) {
   return true;
 }
 
+std::string shown(const OrderedJson& value) {
+  return value.is_string() ? "'" + escaped(value.get<std::string>()) + "'" : escaped(value.dump());
+}
+
 Result<Tree> parse_index_json(std::string_view text, std::size_t max_values) {
   Result<Tree> tree = Tree::parse(text, {max_values});
   if (!tree) {
@@ -47,8 +51,7 @@ Result<Tree> parse_index_json(std::string_view text, std::size_t max_values) {
   for (const auto& [tensor, file] : json["weight_map"].items()) {
     if (!file.is_string() || !stays_inside(file.get<std::string>())) {
       return corrupt_index("names a file outside its folder, or none, for the tensor '" +
-                           escaped(tensor) + "': " + escaped(file.dump()) +
-                           " is not a file of this folder")
+                           escaped(tensor) + "': " + shown(file) + " is not a file of this folder")
           .in_record(tensor);
     }
   }

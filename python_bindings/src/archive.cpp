@@ -66,8 +66,13 @@ Archive::Archive(const std::string& path, const ArchiveOptions& options,
       opened_.resize(tensors().files().size());
       for (std::size_t i = 0; i < model_.files.paths.size(); ++i) {
         OpenedFile& file = opened_[i];
-        const auto stamp = stamps.find(model_.files.paths[i]);
-        if (stamp != stamps.end()) file.stamp = stamp->second;
+        const ByteSource* const source = tensors().files()[i].source;
+        if (source != nullptr) file.stamp = detail::stamp_of(source->descriptor());
+        // What was written while the file was opened counts as well.
+        const auto before = stamps.find(model_.files.paths[i]);
+        if (file.stamp && before != stamps.end() && before->second.is_same_file(*file.stamp)) {
+          file.stamp = before->second;
+        }
         file.is_proven = options.decode.verify_chunks && tensors().files()[i].reader != nullptr;
         if (file.stamp && !file.is_proven) detail::wait_for_clock(*file.stamp);
       }
@@ -91,18 +96,15 @@ const ArchiveTensor& Archive::tensor(std::size_t index) const {
   return tensors().tensors()[index];
 }
 
-std::vector<ListedRecord> Archive::records() const {
-  std::vector<ListedRecord> records;
-  for (const ArchiveTensor& tensor : tensors().tensors()) {
-    ListedRecord& record = records.emplace_back();
-    static_cast<Record&>(record) = tensor.record != nullptr ? *tensor.record : record_of(tensor);
-    record.name = tensor.name;
-    record.hidden = !model_.lists(tensor);
-    record.base = static_cast<std::uint32_t>(tensor.base);
-    record.file = tensor.file;
-    record.format = tensors().files()[tensor.file].format;
-  }
-  return records;
+ListedRecord Archive::record(const ArchiveTensor& tensor) const {
+  ListedRecord record;
+  static_cast<Record&>(record) = tensor.record != nullptr ? *tensor.record : record_of(tensor);
+  record.name = tensor.name;
+  record.hidden = !model_.lists(tensor);
+  record.base = static_cast<std::uint32_t>(tensor.base);
+  record.file = tensor.file;
+  record.format = tensors().files()[tensor.file].format;
+  return record;
 }
 
 std::optional<ListedRecord> Archive::base_of(std::size_t index) const {
@@ -116,6 +118,7 @@ std::optional<ListedRecord> Archive::base_of(std::size_t index) const {
     if (kind != RecordKind::kAlias && kind != RecordKind::kDuplicate) return std::nullopt;
     const Reader& reader = *tensors().files()[tensor.file].reader;
     static_cast<Record&>(base) = reader.records()[tensor.record->base];
+    base.hidden = tensor.sharing == Sharing::kNone || tensors().tensors()[tensor.base].hidden;
     return base;
   }
   if (tensor.sharing == Sharing::kNone) return std::nullopt;
@@ -157,7 +160,7 @@ nb::bytes Archive::attachment(std::size_t file, const std::string& name) const {
   return nb::bytes(bytes.data(), bytes.size());
 }
 
-void Archive::check_sizes(const std::vector<std::tuple<std::size_t, std::uint64_t>>& sizes) const {
+void Archive::check_sizes(const std::vector<Size>& sizes) const {
   std::vector<std::uint64_t> of_files(tensors().files().size());
   std::uint64_t of_all = 0;
   const auto add = [](std::uint64_t& total, std::uint64_t n_bytes) {
@@ -210,7 +213,9 @@ Result<void> Archive::checked(Result<void> read, const ArchiveTensor& tensor) co
                                      read.error().code == ErrorCode::kCorrupt ||
                                      read.error().code == ErrorCode::kTruncated);
     const bool may_have_changed = read ? !file.is_proven : is_damage;
-    if (may_have_changed && file.stamp && detail::was_written_to(path, *file.stamp)) {
+    const ByteSource* const source = tensors().files()[tensor.file].source;
+    if (may_have_changed && file.stamp && source != nullptr &&
+        detail::was_written_to(source->descriptor(), path, *file.stamp)) {
       return io_error(escaped(path) + " was changed after it was opened; open it again")
           .in_record(tensor.name);
     }

@@ -34,6 +34,7 @@ struct ListedRecord : Record {
 class Archive {
  public:
   using Request = std::tuple<std::size_t, std::uintptr_t, std::uint64_t>;
+  using Size = std::tuple<std::size_t, std::uint64_t>;
 
   // Opens a file, an index of shards, or a folder with one model. `max_index_bytes` is for an index
   // of shards.
@@ -46,7 +47,7 @@ class Archive {
   // Throws IndexError.
   const ArchiveTensor& tensor(std::size_t index) const;
 
-  std::vector<ListedRecord> records() const;
+  ListedRecord record(const ArchiveTensor& tensor) const;
   // Returns the record whose bytes an alias or a duplicate uses; nullopt for others.
   std::optional<ListedRecord> base_of(std::size_t index) const;
   // Returns what each file has and was not read, after its path.
@@ -57,7 +58,7 @@ class Archive {
 
   // Checks sizes before the caller allocates memory for what the files claim: each is (record
   // index, bytes).
-  void check_sizes(const std::vector<std::tuple<std::size_t, std::uint64_t>>& sizes) const;
+  void check_sizes(const std::vector<Size>& sizes) const;
   void read_many(const std::vector<Request>& requests, nb::object progress) const;
   void read_slice(std::size_t index, const std::vector<std::uint64_t>& starts,
                   const std::vector<std::uint64_t>& stops, std::uintptr_t address,

@@ -11,6 +11,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "archive.hpp"
 #include "cfck/cuda.hpp"
@@ -70,6 +73,56 @@ std::unique_ptr<Archive> open_on_device(nb::object owner, int device, std::uintp
   return std::make_unique<Archive>(std::move(source), std::move(owner), options);
 }
 
+// The casters of nanobind let no exception out, so that the process ends where a long list does not
+// fit into memory. These functions make lists, and read them, without.
+
+nb::list records_of(const Archive& archive) {
+  nb::list records;
+  for (const ArchiveTensor& tensor : archive.tensors().tensors()) {
+    nb::object record = nb::inst_alloc(nb::type<ListedRecord>());
+    if (!record.is_valid()) throw nb::python_error();
+    new (nb::inst_ptr<ListedRecord>(record)) ListedRecord(archive.record(tensor));
+    nb::inst_mark_ready(record);
+    records.append(record);
+  }
+  return records;
+}
+
+std::uint64_t number(nb::handle value) {
+  const unsigned long long found = PyLong_AsUnsignedLongLong(value.ptr());
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  return found;
+}
+
+// Items are tuples of numbers.
+template <class... Numbers>
+std::vector<std::tuple<Numbers...>> numbers_of(const nb::sequence& items) {
+  std::vector<std::tuple<Numbers...>> all;
+  for (nb::handle item : items) {
+    if (!nb::isinstance<nb::tuple>(item) || nb::len(item) != sizeof...(Numbers)) {
+      throw nb::type_error("expected tuples of numbers");
+    }
+    const auto tuple = nb::borrow<nb::tuple>(item);
+    all.push_back([&]<std::size_t... i>(std::index_sequence<i...>) {
+      return std::tuple<Numbers...>(static_cast<Numbers>(number(tuple[i]))...);
+    }(std::index_sequence_for<Numbers...>()));
+  }
+  return all;
+}
+
+using Sizes = nb::typed<nb::sequence, nb::typed<nb::tuple, int, int>>;
+using Requests = nb::typed<nb::sequence, nb::typed<nb::tuple, int, int, int>>;
+using Records = nb::typed<nb::list, ListedRecord>;
+
+void check_sizes(const Archive& archive, const Sizes& sizes) {
+  archive.check_sizes(numbers_of<std::size_t, std::uint64_t>(sizes));
+}
+
+void read_many(const Archive& archive, const Requests& requests, nb::object progress) {
+  archive.read_many(numbers_of<std::size_t, std::uintptr_t, std::uint64_t>(requests),
+                    std::move(progress));
+}
+
 }  // namespace
 
 void bind_archive(nb::module_& module) {
@@ -86,7 +139,9 @@ void bind_archive(nb::module_& module) {
           nb::kw_only(), "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a,
           "Opens bytes in the memory of a CUDA device, complete by now, which `owner` keeps "
           "alive.")
-      .def("records", &Archive::records, "All records in file order, hidden ones included.")
+      .def(
+          "records", [](const Archive& archive) { return Records(records_of(archive)); },
+          "All records in file order, hidden ones included.")
       .def("base_of", &Archive::base_of, "record"_a,
            "The record whose bytes an alias or a duplicate uses; None for others.")
       .def(
@@ -96,10 +151,10 @@ void bind_archive(nb::module_& module) {
       .def("attachments", &Archive::attachments,
            "For each file the names of its attachments, and how many bytes each has.")
       .def("attachment", &Archive::attachment, "file"_a, "name"_a)
-      .def("check_sizes", &Archive::check_sizes, "sizes"_a,
+      .def("check_sizes", &check_sizes, "sizes"_a,
            "LimitExceededError if one call may not return so much of a file: (record index, bytes) "
            "each.")
-      .def("read_many", &Archive::read_many, "requests"_a, "progress"_a.none(),
+      .def("read_many", &read_many, "requests"_a, "progress"_a.none(),
            "Decodes records into memory: (record index, address, bytes) each.")
       .def("read_slice", &Archive::read_slice, "record"_a, "starts"_a, "stops"_a, "address"_a,
            "n_bytes"_a, "Decodes a box of a record into memory.");

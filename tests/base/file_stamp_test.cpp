@@ -5,8 +5,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "base/files/stamp.hpp"
+#include "cfck/io.hpp"
+#include "tests/support/sample_tensors.hpp"
 
 namespace cfck::detail {
 namespace {
@@ -21,6 +26,7 @@ class FileStamps : public testing::Test {
     path_ = folder_ + "/file";
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
+  static void put(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
   std::string folder_;
   std::string path_;
@@ -28,33 +34,54 @@ class FileStamps : public testing::Test {
 
 TEST_F(FileStamps, ThereIsNoneOfWhatIsNotThere) {
   EXPECT_FALSE(stamp_of(path_));
-  EXPECT_FALSE(was_written_to(path_, FileStamp{}));
+  EXPECT_FALSE(stamp_of(-1));
+  EXPECT_TRUE(was_written_to(-1, path_, FileStamp{}));
 }
 
 TEST_F(FileStamps, WritesOfTheSameLengthAreSeenAtOnceAndWithTheTimeSetBack) {
   for (int i = 0; i < 20; ++i) {
-    std::ofstream(path_) << "old";
-    const FileStamp before = *stamp_of(path_);
+    put(path_, "old");
+    const auto file = test::take(open_file(path_));
+    const FileStamp before = *stamp_of(file->descriptor());
+    EXPECT_EQ(before, *stamp_of(path_));
     wait_for_clock(before);
-    EXPECT_FALSE(was_written_to(path_, before));
+    EXPECT_FALSE(was_written_to(file->descriptor(), path_, before));
     struct stat info {};
     ASSERT_EQ(::stat(path_.c_str(), &info), 0);
-    std::ofstream(path_) << "new";
+    put(path_, "new");
     const timespec times[2] = {info.st_atim, info.st_mtim};
     ASSERT_EQ(::utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
     EXPECT_EQ(stamp_of(path_)->contents_ns, before.contents_ns);
-    EXPECT_TRUE(was_written_to(path_, before)) << i;
+    EXPECT_TRUE(was_written_to(file->descriptor(), path_, before)) << i;
   }
 }
 
-TEST_F(FileStamps, AFileInTheSamePlaceIsAnotherOne) {
-  std::ofstream(path_) << "old";
-  const FileStamp before = *stamp_of(path_);
-  wait_for_clock(before);
-  std::ofstream(folder_ + "/new") << "new";
-  std::filesystem::rename(folder_ + "/new", path_);
-  EXPECT_FALSE(was_written_to(path_, before));
-  EXPECT_NE(*stamp_of(path_), before);
+TEST_F(FileStamps, WhatBecomesOfItsNameIsNoWrite) {
+  const std::string other = folder_ + "/other";
+  const std::vector<std::function<void()>> changes = {
+      [&] { put(other, "new"), std::filesystem::rename(other, path_); },  // replaced
+      [&] { std::filesystem::rename(path_, other); },                     // moved
+      [&] { std::filesystem::remove(path_); },
+      [&] { std::filesystem::create_hard_link(path_, other); },
+      [&] { std::filesystem::rename(folder_, folder_ + "_moved"); }};
+  for (const ReadMode mode : {ReadMode::kPread, ReadMode::kMmap}) {
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      SCOPED_TRACE(i);
+      SetUp();
+      put(path_, "old");
+      const auto file = test::take(open_file(path_, mode));
+      const FileStamp before = *stamp_of(file->descriptor());
+      wait_for_clock(before);
+      changes[i]();
+      EXPECT_FALSE(was_written_to(file->descriptor(), path_, before));
+      // A write is one whatever became of the name.
+      wait_for_clock(*stamp_of(file->descriptor()));
+      const std::string link = "/proc/self/fd/" + std::to_string(file->descriptor());
+      put(link, "new");
+      EXPECT_TRUE(was_written_to(file->descriptor(), path_, before));
+      std::filesystem::remove_all(folder_ + "_moved");
+    }
+  }
 }
 
 }  // namespace

@@ -3,12 +3,14 @@
 import json
 import os
 import subprocess
+import sys
 
 import cfck
 import cfck.numpy
 import cfck.torch
 import numpy as np
 import pytest
+import safetensors.numpy
 import safetensors.torch
 import torch
 from cfck.torch import load_file, load_model, save_file, save_model
@@ -87,6 +89,109 @@ def test_a_file_that_is_overwritten_is_not_called_damaged(tmp_path, kind):
             stream.truncate(len(data))
         with pytest.raises(cfck.IoError, match="was changed after it was opened"):
             file.get_tensor("w")
+
+
+def _replace(path):
+    other = path.with_name("new")
+    safetensors.torch.save_file({"w": weights(9, seed=9)}, other)
+    other.rename(path)
+
+
+@pytest.mark.parametrize("backend", ["pread", "mmap"])
+@pytest.mark.parametrize("written", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: path.unlink(),
+        lambda path: path.rename(path.with_name("moved")),
+        _replace,
+        lambda path: os.link(path, path.with_name("link")),
+        lambda path: os.chdir("/"),
+    ],
+)
+def test_what_becomes_of_the_name_of_an_open_file(tmp_path, monkeypatch, change, written, backend):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "m.safetensors"
+    first, second = ({"w": weights(9, seed=seed)} for seed in (1, 2))
+    safetensors.torch.save_file(first, path)
+    with cfck.safe_open("m.safetensors", "pt", backend=backend) as file:
+        if written:
+            with path.open("r+b") as stream:
+                stream.write(safetensors.torch.save(second))
+        change(path)
+        if written:
+            with pytest.raises(cfck.IoError, match="was changed after it was opened"):
+                file.get_tensor("w")
+        else:
+            assert_same(file.get_tensor("w"), first["w"])
+
+
+def test_names_that_shards_tie_and_the_index_does_not_place(tmp_path):
+    for number, name in enumerate(("a", "b")):
+        tensor = weights(8, seed=number)
+        shard = {name: tensor, "tied": tensor, f"{name}.tied": tensor}
+        save_file(shard, tmp_path / f"{name}.cfck")
+    index = tmp_path / "model.cfck.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "a.cfck", "b": "b.cfck"}}))
+    loaded = load_file(tmp_path)
+    assert set(loaded) == {"a", "b", "a.tied", "b.tied"}
+    assert_same(loaded["b.tied"], weights(8, seed=1))
+
+
+def test_a_duplicate_whose_base_is_none_of_the_model(tmp_path):
+    tensor = weights(500)
+    save_file({"base": tensor, "duplicate": tensor.clone()}, tmp_path / "m.cfck")
+    index = tmp_path / "model.cfck.index.json"
+    index.write_text(json.dumps({"weight_map": {"duplicate": "m.cfck"}}))
+    with cfck.safe_open(index, "pt") as file:
+        assert file.keys() == ["duplicate"]
+        assert file.get_record("duplicate").shares_with is None
+        assert_same(file.get_tensor("duplicate"), tensor)
+
+
+def test_tensors_in_a_file_that_is_called_json(tmp_path):
+    safetensors.torch.save_file({"w": weights(9)}, tmp_path / "real.json")
+    assert_same(load_file(tmp_path / "real.json")["w"], weights(9))
+    (tmp_path / "text.json").write_text("{}")
+    with pytest.raises(cfck.CorruptError, match="shard index"):
+        load_file(tmp_path / "text.json")
+
+
+LISTING = """
+import os, resource, sys
+from cfck import _native
+
+archive = _native.Archive.open_path(
+    os.fsencode(sys.argv[1]), map=False, only_tensors=True, threads=1, verify=True,
+    max_decoded_bytes=0, limits={},
+)
+outcomes = set()
+for extra in range(0, 60_000_000, 500_000):
+    child = os.fork()
+    if child == 0:
+        with open("/proc/self/statm") as statm:
+            used = int(statm.read().split()[0]) * resource.getpagesize()
+        most = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (used + extra, most))
+        try:
+            archive.records()
+            archive.check_sizes([(index, 1) for index in range(60_000)])
+        except MemoryError:
+            os._exit(7)
+        os._exit(0)
+    outcomes.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(sorted(outcomes))
+"""
+
+
+def test_a_long_list_that_does_not_fit_into_memory(tmp_path):
+    path = tmp_path / "many.safetensors"
+    tensors = {f"n{i}": np.zeros(1, np.int8) for i in range(60_000)}
+    safetensors.numpy.save_file(tensors, path)
+    done = subprocess.run(
+        [sys.executable, "-c", LISTING, path], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[0, 7]\n", done.stderr
 
 
 def test_load_model_shows_the_progress_of_converted_tensors(tmp_path):
