@@ -73,9 +73,9 @@ cat "$build/beside.log"
 mapfile -t pythons < <(find_pythons "$venv/bin/python")
 if ! $long && [ ${#pythons[@]} -gt 3 ]; then pythons=("${pythons[@]:0:2}" "${pythons[-1]}"); fi
 for python in "${pythons[@]}"; do try_package "$python"; done
-build_and_install "${test_settings[@]}" # build/ is for .venv again
 
 if $long; then
+  build_and_install "${test_settings[@]}" # build/ is for .venv again
   source "$root_dir/scripts/long_tests.sh"
 fi
 echo
