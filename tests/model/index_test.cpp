@@ -160,5 +160,40 @@ TEST(ShardIndex, AFolderThatIsReplacedWhileItIsOpenedIsReadAgain) {
   }
 }
 
+// The index and the folder are the same before and after: only the shard was another one.
+TEST(ShardIndex, AShardThatIsReplacedAndPutBackIsReadAgain) {
+  const Folder folder;
+  const std::string shard = folder / "2.cfck";
+  write_bytes(folder / "1.cfck", cfck_bytes({{"a"}, {}}));
+  write_bytes(shard, cfck_bytes({{"b"}, {}}));
+  write_bytes(folder / "other", cfck_bytes({{"b", "of another version"}, {}}));
+  write_text(folder / "model.cfck.index.json", R"({"weight_map": {"a": "1.cfck", "b": "2.cfck"}})");
+  int n_opened = 0;
+  const auto open = [&](const std::string& path) {
+    const bool is_other = path == shard && n_opened++ == 0;
+    if (is_other) {
+      std::filesystem::rename(shard, folder / "kept");
+      std::filesystem::rename(folder / "other", shard);
+    }
+    auto opened = model::open_archive_file(path, ArchiveOptions{});
+    if (is_other) std::filesystem::rename(folder / "kept", shard);
+    return opened;
+  };
+  const model::OpenedModel model = take(model::open_model(folder.path(), open));
+  EXPECT_EQ(n_opened, 2);
+  EXPECT_EQ(model.parts[1]->tensors().size(), 1U);
+}
+
+TEST(ShardIndex, NamesThatSeveralShardsTieAreLeftOut) {
+  const Folder folder;
+  write_bytes(folder / "1.cfck", cfck_bytes({{"a"}, {{"c", "a"}, {"a.c", "a"}}}));
+  write_bytes(folder / "2.cfck", cfck_bytes({{"b"}, {{"c", "b"}}}));
+  write_text(folder / "model.cfck.index.json", R"({"weight_map": {"a": "1.cfck", "b": "2.cfck"}})");
+  const auto archive = take(TensorArchive::open(folder.path()));
+  EXPECT_EQ(archive->find("c"), nullptr);
+  EXPECT_EQ(archive->find("a.c")->base, archive->find("a")->index);
+  EXPECT_EQ(read_whole(*archive, *archive->find("b")), values_of("b"));
+}
+
 }  // namespace
 }  // namespace cfck
