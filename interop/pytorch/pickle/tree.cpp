@@ -22,7 +22,8 @@ constexpr std::uint64_t kRepeatsPerByte = 8;
 constexpr std::uint64_t kMinRepeats = 4096;
 
 constexpr std::string_view kWays =
-    "take its tensors alone with --only-tensors (load_file(path, only_tensors=True) in Python); or, "
+    "take its tensors alone with --only-tensors (load_file(path, only_tensors=True) in Python); "
+    "or, "
     "if you trust the file, load it with torch.load in Python and store what you need of it with "
     "cfck.torch.save_checkpoint";
 
