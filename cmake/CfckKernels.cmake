@@ -17,8 +17,9 @@ function(cfck_add_kernels target)
       set_property(SOURCE ${path}_${level}.cpp PROPERTY SKIP_PRECOMPILE_HEADERS ON)
     endforeach()
     target_sources(${target} PRIVATE ${sources})
-    set_property(SOURCE ${sources} APPEND PROPERTY
-      COMPILE_OPTIONS $<$<CONFIG:Release,RelWithDebInfo>:-O3>)
+    # Aligned, so that what is linked in front of a loop does not decide how fast it is: up to 15 %.
+    set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS
+      "$<$<CONFIG:Release,RelWithDebInfo>:-O3;-falign-functions=64;-falign-loops=32>")
   endforeach()
 endfunction()
 
