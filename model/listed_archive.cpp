@@ -17,6 +17,12 @@ std::uint64_t next_archive_id() noexcept {
   return (static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&last)) << 16) + ++last;
 }
 
+Error too_many_decoded_bytes(std::uint64_t n_bytes, std::uint64_t max_bytes) {
+  return limit_exceeded("the call would read " + std::to_string(n_bytes) +
+                        " bytes, and max_decoded_bytes is " + std::to_string(max_bytes) +
+                        "; raise that limit to read them");
+}
+
 Result<void> ListedArchive::finish_list() {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     ArchiveTensor& tensor = tensors_[i];
@@ -86,10 +92,7 @@ Result<void> ListedArchive::check_decoded_bytes(const ArchiveTensor& tensor,
   const std::uint64_t max_bytes = files_[listed->file].max_decoded_bytes;
   if (max_bytes == 0 || n_bytes <= max_bytes) return {};
   return run_guarded([&]() -> Result<void> {
-    return limit_exceeded("the call would read " + std::to_string(n_bytes) +
-                          " bytes, and max_decoded_bytes is " + std::to_string(max_bytes) +
-                          "; raise that limit to read them")
-        .in_record(listed->name);
+    return too_many_decoded_bytes(n_bytes, max_bytes).in_record(listed->name);
   });
 }
 

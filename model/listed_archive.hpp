@@ -11,6 +11,9 @@ namespace cfck::model {
 // Returns another number with each call, and never 0.
 std::uint64_t next_archive_id() noexcept;
 
+// Returns kLimitExceeded for a call that would read more than `max_bytes` decoded bytes.
+Error too_many_decoded_bytes(std::uint64_t n_bytes, std::uint64_t max_bytes);
+
 class ListedArchive : public TensorArchive {
  public:
   std::span<const ArchiveFile> files() const override { return files_; }

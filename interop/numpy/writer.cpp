@@ -24,7 +24,6 @@ class NumpyWriter final : public model::CollectingWriter {
 
   Result<ArchiveSummary> finish() override {
     CFCK_TRY(contents_.finish());
-    ArchiveSummary summary;
     for (const ArchiveTensor& tensor : contents_.tensors()) {
       if (tensor.hidden) continue;
       auto header = npy_header(tensor.dtype, tensor.shape);
@@ -35,9 +34,8 @@ class NumpyWriter final : public model::CollectingWriter {
       if (!header) return std::move(header).error().in_record(tensor.name);
       headers_.push_back(std::move(header->bytes));
       written_.push_back(&tensor);
-      summary.decoded_bytes += tensor.n_bytes;
     }
-    summary.n_records = written_.size();
+    ArchiveSummary summary = counted();
     summary.stored_bytes = summary.decoded_bytes;
     CFCK_TRY_ASSIGN(summary.file_bytes, is_zip_ ? write_npz() : write_npy());
     return summary;

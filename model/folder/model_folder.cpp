@@ -181,7 +181,8 @@ Result<void> FolderWatch::check() const {
                {}};
 }
 
-Result<void> open_unchanged(const std::string& path, const std::function<Result<void>()>& open) {
+Result<void> open_unchanged(const std::string& path, const std::function<Result<void>()>& open,
+                            const std::function<bool()>& is_in_place) {
   constexpr int kMaxAttempts = 5;
   const fs::path index(path);
   const std::string folder = index.has_parent_path() ? index.parent_path().string() : ".";
@@ -195,6 +196,7 @@ Result<void> open_unchanged(const std::string& path, const std::function<Result<
     }
     Result<void> unchanged = watch.check();
     const bool was_replaced = !unchanged && unchanged.error().code == ErrorCode::kIo;
+    if (unchanged && is_in_place && !is_in_place()) continue;
     if (unchanged || !(was_replaced || watch.changed())) return unchanged;
   }
   return io_error("'" + escaped(path) + "' was replaced repeatedly while it was read; try again");

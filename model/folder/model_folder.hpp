@@ -42,7 +42,10 @@ class FolderWatch {
 // Calls `open`, which opens the files that `path` (a file, an index of shards, or a folder) stands
 // for, and calls it again, up to five times in all, where the folder was replaced meanwhile.
 // Errors: those of `open` and of FolderWatch::check(); kIo if the folder was replaced each time.
-Result<void> open_unchanged(const std::string& path, const std::function<Result<void>()>& open);
+// `is_in_place`, asked once the folder turned out to be the one of before, says whether what was
+// opened is still there: a folder may have been replaced and put back meanwhile.
+Result<void> open_unchanged(const std::string& path, const std::function<Result<void>()>& open,
+                            const std::function<bool()>& is_in_place = {});
 
 // Everything in a folder that concerns a conversion.
 struct FolderContents {

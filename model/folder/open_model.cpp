@@ -7,7 +7,6 @@
 
 #include "base/files/stamp.hpp"
 #include "base/run_guarded.hpp"
-#include "base/text.hpp"
 #include "model/error_path.hpp"
 #include "model/folder/archive.hpp"
 #include "model/folder/model_folder.hpp"
@@ -82,16 +81,14 @@ bool OpenedModel::lists(const ArchiveTensor& tensor) const {
 
 Result<OpenedModel> open_model(const std::string& path, const OpenArchive& open,
                                const FindOptions& find) {
-  constexpr int kMaxAttempts = 5;
   OpenedModel model;
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    CFCK_TRY(open_unchanged(path, [&]() -> Result<void> {
-      CFCK_TRY_ASSIGN(model, open_files(path, open, find));
-      return {};
-    }));
-    if (model.parts.size() == 1 || are_in_place(model)) return model;
-  }
-  return io_error("'" + escaped(path) + "' was replaced repeatedly while it was read; try again");
+  const auto open_all = [&]() -> Result<void> {
+    CFCK_TRY_ASSIGN(model, open_files(path, open, find));
+    return {};
+  };
+  CFCK_TRY(open_unchanged(path, open_all,
+                          [&] { return model.parts.size() == 1 || are_in_place(model); }));
+  return model;
 }
 
 }  // namespace model

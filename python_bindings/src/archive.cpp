@@ -9,6 +9,7 @@
 #include "model/error_path.hpp"
 #include "model/formats/archive_format.hpp"
 #include "model/formats/foreign_formats.hpp"
+#include "model/listed_archive.hpp"
 #include "progress.hpp"
 
 namespace cfck::python {
@@ -227,10 +228,7 @@ Result<void> Archive::checked(Result<void> read, const ArchiveTensor& tensor) co
 Result<void> Archive::check_total(std::uint64_t n_bytes, const ArchiveTensor& last) const {
   if (max_decoded_bytes_ == 0 || n_bytes <= max_decoded_bytes_) return {};
   return run_guarded([&]() -> Result<void> {
-    return limit_exceeded("the call would read " + std::to_string(n_bytes) +
-                          " bytes, and max_decoded_bytes is " + std::to_string(max_decoded_bytes_) +
-                          "; raise that limit to read them")
-        .in_record(last.name);
+    return model::too_many_decoded_bytes(n_bytes, max_decoded_bytes_).in_record(last.name);
   });
 }
 

@@ -1,7 +1,6 @@
 #include "tools/convert/file.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <memory>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/files/access.hpp"
+#include "base/files/stamp.hpp"
 #include "base/text.hpp"
 #include "cfck/archive.hpp"
 #include "cfck/archive_writer.hpp"
@@ -47,14 +47,15 @@ class CountingSink final : public ByteSink {
 // Notices that another process changes the input while it is read.
 class ChangeGuard {
  public:
-  explicit ChangeGuard(std::string path) : path_(std::move(path)), before_(state()) {}
+  explicit ChangeGuard(std::string path)
+      : path_(std::move(path)), before_(detail::stamp_of(path_)) {}
 
   Result<void> check() const {
-    const struct stat now = state();
-    const bool same = now.st_dev == before_.st_dev && now.st_ino == before_.st_ino &&
-                      now.st_size == before_.st_size &&
-                      now.st_mtim.tv_sec == before_.st_mtim.tv_sec &&
-                      now.st_mtim.tv_nsec == before_.st_mtim.tv_nsec;
+    const auto now = detail::stamp_of(path_);
+    const bool same = now && before_
+                          ? now->is_same_file(*before_) && now->n_bytes == before_->n_bytes &&
+                                now->contents_ns == before_->contents_ns
+                          : !now && !before_;
     if (same) return {};
     return io_error("'" + escaped(path_) +
                     "' changed while it was read; the output was discarded. Try again when nothing "
@@ -62,14 +63,8 @@ class ChangeGuard {
   }
 
  private:
-  struct stat state() const {
-    struct stat info {};
-    (void)::stat(path_.c_str(), &info);
-    return info;
-  }
-
   std::string path_;
-  struct stat before_;
+  std::optional<detail::FileStamp> before_;
 };
 
 // A file that is being converted.

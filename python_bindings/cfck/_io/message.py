@@ -14,7 +14,7 @@ from .._options.kinds import MessageOptions
 from .._options.native import native_options
 from .._options.signatures import complete, takes
 from ..errors import InvalidArgumentError, LimitExceededError
-from .opening import flat_bytes
+from .opening import flat_bytes, readable
 
 if TYPE_CHECKING:
     import torch
@@ -148,7 +148,7 @@ def message_info(data: Buffer | torch.Tensor) -> MessageInfo:
         CfckError: TruncatedError for bytes that end within the header; CorruptError for what is no
             message; UnsupportedError for what a newer version wrote.
     """
-    message = _readable(data)
+    message = readable(data)
     dtype, shape, n_bytes = _native.message_info(message.ctypes.data, message.nbytes)
     return MessageInfo(dtype, tuple(shape), n_bytes)
 
@@ -168,7 +168,7 @@ def encode_with(
 
 def decode_with(framework: Framework[TensorT], data: Any, out: Any) -> TensorT:
     """decode_message() for tensors of one library."""
-    message = _readable(data)
+    message = readable(data)
     dtype, shape, n_bytes = _native.message_info(message.ctypes.data, message.nbytes)
     place = None if out is None else framework.target(out, dtype, shape, "")
     if place is not None:
@@ -205,16 +205,6 @@ def _contiguous(
     if fits or 0 in shape:
         return prepared, dtype, shape, address
     return _contiguous(framework, framework.contiguous(tensor))
-
-
-def _readable(data: Any) -> np.ndarray:
-    """The bytes of a caller."""
-    if hasattr(data, "untyped_storage"):
-        data = flat_bytes(data).cpu().numpy()
-    try:
-        return np.frombuffer(data, np.uint8)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"expected bytes, not {type(data).__name__}: {error}") from None
 
 
 def _writable(out: Any) -> np.ndarray:

@@ -56,12 +56,18 @@ def open_bytes(data: Any, reading: Reading, target: torch.device | None = None) 
             return _native.Archive.open_device(
                 data, device.number, data.data_ptr(), data.numel(), **reading.native()
             )
-        data = data.cpu().numpy()
+    view = readable(data)
+    return _native.Archive.open_memory(view, view.ctypes.data, view.nbytes, **reading.native())
+
+
+def readable(data: Any) -> np.ndarray:
+    """The bytes of a caller, in memory of the host."""
+    if hasattr(data, "untyped_storage"):
+        data = flat_bytes(data).cpu().numpy()
     try:
-        view = np.frombuffer(data, np.uint8)
+        return np.frombuffer(data, np.uint8)
     except (TypeError, ValueError) as error:
         raise TypeError(f"expected bytes, not {type(data).__name__}: {error}") from None
-    return _native.Archive.open_memory(view, view.ctypes.data, view.nbytes, **reading.native())
 
 
 def flat_bytes(tensor: Any) -> Any:
