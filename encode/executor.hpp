@@ -1,10 +1,10 @@
-// The threads that encode: tasks on chunks, whose results are taken in order.
+// The threads that encode, each with memory that it keeps: chunks in any order, results in order.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/threads/threads.hpp"
@@ -13,51 +13,44 @@
 
 namespace cfck::encode {
 
-// The work on one chunk of a tensor, or on the tensor as a whole.
-class ChunkTask {
- public:
-  virtual ~ChunkTask() = default;
-  // Runs on any thread, with memory that no other task uses meanwhile.
-  virtual Result<void> run(WorkerMemory& memory) = 0;
-  // Runs on the caller's thread, in the order of the tasks.
-  virtual Result<void> finish() = 0;
-};
-
-// Makes the tasks of a batch one by one, on the caller's thread; nullptr after the last.
-using ChunkBatch = std::function<std::unique_ptr<ChunkTask>()>;
-
-// Makes one task for each chunk.
-template <class MakeTask>
-ChunkBatch batch_of_chunks(std::uint64_t n_chunks, MakeTask make_task) {
-  return [=, chunk = std::uint64_t{0}]() mutable -> std::unique_ptr<ChunkTask> {
-    return chunk == n_chunks ? nullptr : make_task(chunk++);
-  };
-}
-
-// Runs tasks on threads. Not thread-safe.
+// Not thread-safe.
 class Executor {
  public:
-  // 0: default_thread_count(). With one thread, tasks run inside submit().
+  // 0: default_thread_count(). With one thread, work is done inside submit().
   explicit Executor(unsigned threads);
 
-  // The maximum number of tasks in flight.
+  // The maximum number of pieces of work in flight.
   std::size_t capacity() const noexcept { return 2 * std::size_t{pipeline_->threads()}; }
-  // Takes tasks from the batch as there is space for them, and finishes older ones meanwhile.
-  // Returns when all were taken. Error: that of a task that failed; then nothing more is run.
-  Result<void> submit(const ChunkBatch& batch);
-  Result<void> submit(std::unique_ptr<ChunkTask> task);
+
+  // Calls work(memory) on any thread, with memory that nobody else uses meanwhile, and take(result)
+  // with the value of its Result on the caller's thread, in the order of the calls: waits for space
+  // and takes older results meanwhile. Error: that of work that failed; then nothing more is done.
+  template <class Work, class Take>
+  Result<void> submit(Work work, Take take) {
+    return pipeline_->submit(
+        [this, work = std::move(work)](unsigned worker) { return work(memory_[worker]); },
+        std::move(take));
+  }
+  // The same for each chunk: work(chunk, memory), take(chunk, result).
+  template <class Work, class Take>
+  Result<void> submit_chunks(std::uint64_t n_chunks, const Work& work, const Take& take) {
+    for (std::uint64_t chunk = 0; chunk < n_chunks; ++chunk) {
+      CFCK_TRY(submit([work, chunk](WorkerMemory& memory) { return work(chunk, memory); },
+                      [take, chunk](auto result) { return take(chunk, std::move(result)); }));
+    }
+    return {};
+  }
+
   // Finishes everything that was submitted.
   Result<void> drain() { return pipeline_->drain(); }
-  // Releases threads and memory until the next task. Requires: everything was drained.
+  // Releases threads and memory until the next work. Requires: everything was drained.
   void release();
   // Memory for work on the caller's thread.
   WorkerMemory& caller_memory() noexcept { return memory_.back(); }
 
  private:
-  class Job;
-
   std::vector<WorkerMemory> memory_;           // one for each thread, the last for the caller
-  std::unique_ptr<OrderedPipeline> pipeline_;  // goes first: its jobs use the memory
+  std::unique_ptr<OrderedPipeline> pipeline_;  // goes first: its work uses the memory
 };
 
 }  // namespace cfck::encode

@@ -11,19 +11,16 @@
 #include "base/threads/worker_thread.hpp"
 
 namespace cfck::detail {
-namespace {
-
-enum class State { kWaiting, kRunning, kDone };
-
-struct Slot {
-  std::unique_ptr<OrderedPipeline::Job> job;
-  State state = State::kWaiting;
-  Result<void> result;
-};
-
-}  // namespace
 
 struct OrderedPipeline::Impl {
+  enum class State { kWaiting, kRunning, kDone };
+
+  struct Slot {
+    std::unique_ptr<Job> job;
+    State state = State::kWaiting;
+    Result<void> result;
+  };
+
   explicit Impl(unsigned n) : n_threads(n != 0 ? n : 1) {}
 
   void work(unsigned worker);
@@ -63,7 +60,7 @@ void OrderedPipeline::Impl::work(unsigned worker) {
   }
 }
 
-Slot* OrderedPipeline::Impl::take_waiting() {
+OrderedPipeline::Impl::Slot* OrderedPipeline::Impl::take_waiting() {
   const auto slot = std::find_if(slots.begin(), slots.end(), [](const Slot& candidate) {
     return candidate.state == State::kWaiting;
   });
@@ -151,7 +148,7 @@ Result<void> OrderedPipeline::submit(std::unique_ptr<Job> job) {
       const std::lock_guard lock(impl.mutex);
       const std::size_t n_jobs = impl.slots.size();
       finish_one = n_jobs != 0 && (n_jobs >= 2 * std::size_t{impl.n_threads} ||
-                                   impl.slots.front().state == State::kDone);
+                                   impl.slots.front().state == Impl::State::kDone);
       want_worker = impl.n_idle <= impl.n_waiting && impl.workers.size() < impl.caller();
     }
     if (finish_one) {
@@ -169,7 +166,7 @@ Result<void> OrderedPipeline::submit(std::unique_ptr<Job> job) {
   }
   {
     const std::lock_guard lock(impl.mutex);
-    impl.slots.push_back(Slot{std::move(job), State::kWaiting, {}});
+    impl.slots.push_back({std::move(job), Impl::State::kWaiting, {}});
     ++impl.n_waiting;
   }
   impl.work_ready.notify_one();

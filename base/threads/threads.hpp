@@ -6,6 +6,9 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
 
 #include "base/names/detail.hpp"
 #include "cfck/status.hpp"
@@ -23,33 +26,57 @@ Result<void> parallel_for(
     std::size_t n_tasks, unsigned threads,
     const std::function<Result<void>(std::size_t index, unsigned worker)>& task);
 
-// Jobs run on `threads` threads, one of which is the caller's; their results are taken
-// on the caller's thread in the order of submission. At most 2 * threads jobs are in
-// flight, so memory stays bounded: submit() blocks, and runs `finish` of older jobs, or
-// jobs, meanwhile.
+// Work is done on `threads` threads, one of which is the caller's; its results are taken on the
+// caller's thread in the order of submission. At most 2 * threads pieces of work are in flight, so
+// memory stays bounded: submit() blocks, and takes results of older work, or does work, meanwhile.
 class OrderedPipeline {
  public:
-  class Job {
-   public:
-    virtual ~Job() = default;
-    virtual Result<void> run(unsigned worker) = 0;  // worker < threads
-    virtual Result<void> finish() = 0;              // on the caller's thread, in order
-  };
-
-  // With one thread, jobs run inside submit().
+  // With one thread, work is done inside submit().
   explicit OrderedPipeline(unsigned threads);
-  ~OrderedPipeline();  // waits for running jobs, drops the rest
+  ~OrderedPipeline();  // waits for work that is being done, drops the rest
   OrderedPipeline(const OrderedPipeline&) = delete;
   OrderedPipeline& operator=(const OrderedPipeline&) = delete;
 
   unsigned threads() const noexcept;
-  // The error of an older job, if one failed; then nothing more is run.
-  Result<void> submit(std::unique_ptr<Job> job);
+  // Calls work(worker), worker < threads, on any thread. What that returns, a Result<T>, is handed
+  // to take(T), on the caller's thread and in order; that returns a Result<void>. Both are
+  // destroyed once they were called, on the caller's thread. Returns the error of older work, if
+  // one failed; then nothing more is done.
+  template <class Work, class Take>
+  Result<void> submit(Work work, Take take) {
+    return submit(std::make_unique<JobOf<Work, Take>>(std::move(work), std::move(take)));
+  }
   // Finishes everything submitted.
   Result<void> drain();
 
  private:
   struct Impl;
+
+  class Job {
+   public:
+    virtual ~Job() = default;
+    virtual Result<void> run(unsigned worker) = 0;
+    virtual Result<void> finish() = 0;
+  };
+
+  template <class Work, class Take>
+  class JobOf final : public Job {
+   public:
+    JobOf(Work work, Take take) : work_(std::move(work)), take_(std::move(take)) {}
+    Result<void> run(unsigned worker) override {
+      result_.emplace(work_(worker));
+      return *result_ ? Result<void>() : Result<void>(std::move(*result_).error());
+    }
+    Result<void> finish() override { return take_(std::move(**result_)); }
+
+   private:
+    Work work_;
+    Take take_;
+    std::optional<std::invoke_result_t<Work&, unsigned>> result_;
+  };
+
+  Result<void> submit(std::unique_ptr<Job> job);
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -11,7 +11,7 @@
 #include "base/numbers/piecewise_log2.hpp"
 #include "encode/rate/model_steps.hpp"
 #include "encode/trial/choose_candidate.hpp"
-#include "encode/trial/task.hpp"
+#include "encode/trial/record_trial.hpp"
 #include "encode/value_totals.hpp"
 
 namespace cfck::encode {
@@ -74,61 +74,6 @@ struct RateControl::Item {
   // The last trial: one candidate, or none where there is no plan.
   RecordTrial trial;
   LosslessReason no_plan = LosslessReason::kNotSmaller;
-};
-
-class RateControl::TotalsTask final : public ChunkTask {
- public:
-  TotalsTask(RateControl& control, Item& item, std::uint64_t chunk)
-      : control_(control), item_(item), chunk_(chunk) {}
-
-  Result<void> run(WorkerMemory& memory) override {
-    CFCK_TRY_ASSIGN(const ByteView values, read_chunk(item_.plan, chunk_, memory));
-    values_ = total_values(item_.plan.dtype, values);
-    return {};
-  }
-  Result<void> finish() override {
-    item_.values.add(values_);
-    return control_.progress_.advance(item_.plan.name, item_.geometry().bytes_of(chunk_));
-  }
-
- private:
-  RateControl& control_;
-  Item& item_;
-  const std::uint64_t chunk_;
-  ValueTotals values_;
-};
-
-class RateControl::PlanTask final : public ChunkTask {
- public:
-  PlanTask(RateControl& control, Item& item) : control_(control), item_(item) {}
-
-  Result<void> run(WorkerMemory& memory) override {
-    const double step = control_.tried_step_;
-    item_.trial.start({});
-    item_.no_plan = LosslessReason::kNotSmaller;
-    if (step * item_.scale() < item_.values.max_magnitude() * kFinestShare) {
-      return {};
-    }
-    EncodePlan plan = item_.plan;
-    plan.choice.request = item_.request(step);
-    plan.has_step = true;
-    CFCK_TRY_ASSIGN(const LossyCandidate planned,
-                    plan_lossy(plan, control_.costs_, plan.entropy, plan.level, memory));
-    item_.no_plan = planned.reason;
-    if (planned.candidate) {
-      item_.trial.start({*planned.candidate});
-    }
-    return {};
-  }
-  // Without a plan no chunk is tried.
-  Result<void> finish() override {
-    return control_.progress_.advance(item_.plan.name,
-                                      item_.n_bytes() * (item_.has_plan() ? 1 : 2));
-  }
-
- private:
-  RateControl& control_;
-  Item& item_;
 };
 
 RateControl::RateControl(const FrameCosts& costs, unsigned threads, Listener listener)
@@ -196,10 +141,7 @@ Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
                   record_sizes(lossless, costs_, threads_, progress));
   for (std::size_t i = 0; i < items_.size(); ++i) {
     items_[i]->lossless = std::move(sizes[i]);
-    Item& item = *items_[i];
-    CFCK_TRY(executor_->submit(batch_of_chunks(item.geometry().n_chunks, [&](std::uint64_t chunk) {
-      return std::make_unique<TotalsTask>(*this, item, chunk);
-    })));
+    CFCK_TRY(submit_totals(*items_[i]));
   }
   CFCK_TRY(executor_->drain());
   set_model_steps(plans);
@@ -216,6 +158,41 @@ Result<void> RateControl::measure(std::span<const EncodePlan> plans) {
     CFCK_TRY(check_calibration(*item));
   }
   return {};
+}
+
+Result<void> RateControl::submit_totals(Item& item) {
+  return executor_->submit_chunks(
+      item.geometry().n_chunks,
+      [&item](std::uint64_t chunk, WorkerMemory& memory) -> Result<ValueTotals> {
+        CFCK_TRY_ASSIGN(const ByteView values, read_chunk(item.plan, chunk, memory));
+        return total_values(item.plan.dtype, values);
+      },
+      [this, &item](std::uint64_t chunk, const ValueTotals& of_chunk) {
+        item.values.add(of_chunk);
+        return progress_.advance(item.plan.name, item.geometry().bytes_of(chunk));
+      });
+}
+
+// Without a plan no chunk is tried, and all of the tensor's bytes count as done.
+Result<void> RateControl::submit_plan(Item& item) {
+  return executor_->submit(
+      [this, &item](WorkerMemory& memory) { return plan_with(item, tried_step_, memory); },
+      [this, &item](const LossyCandidate& planned) {
+        item.no_plan = planned.reason;
+        item.trial.start(planned.candidate ? CandidateList{*planned.candidate} : CandidateList{});
+        return progress_.advance(item.plan.name, item.n_bytes() * (item.has_plan() ? 1 : 2));
+      });
+}
+
+Result<LossyCandidate> RateControl::plan_with(const Item& item, double step,
+                                              WorkerMemory& memory) const {
+  if (step * item.scale() < item.values.max_magnitude() * kFinestShare) {
+    return LossyCandidate{};
+  }
+  EncodePlan plan = item.plan;
+  plan.choice.request = item.request(step);
+  plan.has_step = true;
+  return plan_lossy(plan, costs_, plan.entropy, plan.level, memory);
 }
 
 void RateControl::set_model_steps(std::span<const EncodePlan> plans) {
@@ -359,7 +336,7 @@ Result<StepOutcome> RateControl::try_step(double step) {
   begin_trial(search_.trial + 1, n_bytes);
   for (const std::shared_ptr<Item>& item : items_) {
     if (!item->reason) {
-      CFCK_TRY(executor_->submit(std::make_unique<PlanTask>(*this, *item)));
+      CFCK_TRY(submit_plan(*item));
     }
   }
   CFCK_TRY(executor_->drain());

@@ -14,6 +14,7 @@
 #include "encode/progress.hpp"
 #include "encode/rate/step_search.hpp"
 #include "encode/record/sizes.hpp"
+#include "encode/trial/candidates.hpp"
 
 namespace cfck::encode {
 
@@ -53,12 +54,14 @@ class RateControl {
 
  private:
   struct Item;
-  class TotalsTask;
-  class PlanTask;
 
   // Begins trial number `trial`, which goes through tensors of `n_bytes` bytes twice.
   void begin_trial(unsigned trial, std::uint64_t n_bytes);
   Result<void> measure(std::span<const EncodePlan> plans);
+  Result<void> submit_totals(Item& item);
+  // Makes the plan of a trial, with the step that is tried.
+  Result<void> submit_plan(Item& item);
+  Result<LossyCandidate> plan_with(const Item& item, double step, WorkerMemory& memory) const;
   // Requires: the values of all items are known.
   void set_model_steps(std::span<const EncodePlan> plans);
   // Finds the step of the target, and leaves the items as they are with it.
@@ -81,7 +84,7 @@ class RateControl {
   const FileBytes* file_bytes_ = nullptr;
   Target target_;
   double tried_step_ = 0;
-  std::unique_ptr<Executor> executor_;  // goes first: its tasks use all of the above
+  std::unique_ptr<Executor> executor_;  // goes first: its work uses all of the above
 };
 
 }  // namespace cfck::encode

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "encode/record/tasks.hpp"
+#include "encode/record/chunks.hpp"
 
 namespace cfck::encode {
 
@@ -21,14 +21,21 @@ Result<void> RecordEncoder::drain() {
 
 Result<void> RecordEncoder::encode(std::uint32_t number, EncodePlan plan) {
   if (plan.geometry.n_chunks == 1) {
-    return executor_->submit(std::make_unique<SingleTask>(*this, number, std::move(plan)));
+    return submit_single(number, std::move(plan));
   }
   const auto record = std::make_shared<ChunkedRecord>(number, std::move(plan));
   CFCK_TRY(choose(record));
   if (record->undecided) {
     return submit_undecided(record);
   }
-  return record->candidate.codec == CodecId::kRaw ? submit_raw(record) : submit_coded(record);
+  return record->candidate.codec == CodecId::kRaw ? submit_raw(record) : submit_all_coded(record);
+}
+
+Result<void> RecordEncoder::submit_single(std::uint32_t number, EncodePlan plan) {
+  const auto record = std::make_shared<SingleRecord>(SingleRecord{number, std::move(plan)});
+  return executor_->submit(
+      [this, record](WorkerMemory& memory) { return encode_single(*record, memory); },
+      [this, record](SingleResult result) { return write_single(*record, std::move(result)); });
 }
 
 Result<void> RecordEncoder::choose(const SharedRecord& record) {
@@ -80,35 +87,53 @@ Result<std::vector<std::uint64_t>> RecordEncoder::measure(const SharedRecord& re
 
 Result<void> RecordEncoder::digest_only(std::uint32_t number, EncodePlan plan) {
   const auto record = std::make_shared<ChunkedRecord>(number, std::move(plan));
-  return executor_->submit(batch_of_chunks(record->n_chunks(), [&](std::uint64_t chunk) {
-    return std::make_unique<DigestTask>(*this, record, chunk);
-  }));
+  return executor_->submit_chunks(
+      record->n_chunks(),
+      [record](std::uint64_t chunk, WorkerMemory& memory) -> Result<LeafEdges> {
+        CFCK_TRY_ASSIGN(const ByteView values, read_chunk(record->plan, chunk, memory));
+        return hash_leaves(record->digest, record->offset_bytes(chunk), values);
+      },
+      [this, record](std::uint64_t, const LeafEdges& edges) {
+        return finish_chunk(*record, edges);
+      });
 }
 
 Result<void> RecordEncoder::submit_raw(const SharedRecord& record) {
-  return executor_->submit(batch_of_chunks(record->n_chunks(), [&](std::uint64_t chunk) {
-    return std::make_unique<RawTask>(*this, record, chunk);
-  }));
+  return executor_->submit_chunks(
+      record->n_chunks(),
+      [this, record](std::uint64_t chunk, WorkerMemory&) { return take_raw(*record, chunk); },
+      [this, record](std::uint64_t, ChunkResult result) { return write(*record, result); });
 }
 
-Result<void> RecordEncoder::submit_coded(const SharedRecord& record) {
-  return executor_->submit(batch_of_chunks(record->n_chunks(), [&](std::uint64_t chunk) {
-    return std::make_unique<CodedTask>(*this, record, chunk);
-  }));
+Result<void> RecordEncoder::submit_coded(const SharedRecord& record, std::uint64_t chunk) {
+  return executor_->submit(
+      [this, record, chunk](WorkerMemory& memory) { return encode_coded(*record, chunk, memory); },
+      [this, record, chunk](ChunkResult result) { return take(record, chunk, std::move(result)); });
+}
+
+Result<void> RecordEncoder::submit_all_coded(const SharedRecord& record) {
+  for (std::uint64_t chunk = 0; chunk < record->n_chunks(); ++chunk) {
+    CFCK_TRY(submit_coded(record, chunk));
+  }
+  return {};
 }
 
 // The ordered stage decides while chunks are submitted, or, if so few that all are in flight and
 // held at once, later.
 Result<void> RecordEncoder::submit_undecided(const SharedRecord& record) {
   std::uint64_t chunk = 0;
-  const ChunkBatch batch = [&]() -> std::unique_ptr<ChunkTask> {
-    if (std::exchange(record->start_over, false)) {
-      chunk = record->next;
+  const auto submit_rest = [&]() -> Result<void> {
+    while (true) {
+      if (std::exchange(record->start_over, false)) {
+        chunk = record->next;
+      }
+      if (chunk == record->n_chunks()) {
+        return {};
+      }
+      CFCK_TRY(submit_coded(record, chunk++));
     }
-    return chunk == record->n_chunks() ? nullptr
-                                       : std::make_unique<CodedTask>(*this, record, chunk++);
   };
-  CFCK_TRY(executor_->submit(batch));
+  CFCK_TRY(submit_rest());
   if (record->n_chunks() <= executor_->capacity()) {
     return {};
   }
@@ -119,7 +144,20 @@ Result<void> RecordEncoder::submit_undecided(const SharedRecord& record) {
     record->digest = DigestBuilder(record->plan.geometry.n_bytes);
     return submit_raw(record);
   }
-  return executor_->submit(batch);  // from the first chunk that was dropped, if any was
+  return submit_rest();  // from the first chunk that was dropped, if any was
+}
+
+Result<void> RecordEncoder::write_single(const SingleRecord& record, SingleResult result) {
+  const SingleChoice& choice = result.choice;
+  const ChosenRecord chosen{record.number, record.plan, choice.candidate};
+  if (choice.reason) {
+    kept_lossless_.emplace(record.number, *choice.reason);
+  }
+  CFCK_TRY(sink_.add_chunk(chosen, 0, result.sealed));
+  reuse(result.sealed);
+  sink_.end_record(chosen, choice.errors);
+  sink_.set_digest(record.number, choice.digest);
+  return progress_.advance(record.plan.name, record.plan.geometry.n_bytes);
 }
 
 Result<void> RecordEncoder::take(const SharedRecord& record, std::uint64_t chunk,
@@ -169,9 +207,8 @@ Result<void> RecordEncoder::hold(const SharedRecord& record, ChunkResult result)
 Result<void> RecordEncoder::write_raw_now(const SharedRecord& record) {
   record->digest = DigestBuilder(record->plan.geometry.n_bytes);
   for (std::uint64_t chunk = 0; chunk < record->n_chunks(); ++chunk) {
-    RawTask task(*this, record, chunk);
-    CFCK_TRY(task.run(executor_->caller_memory()));
-    CFCK_TRY(task.finish());
+    CFCK_TRY_ASSIGN(ChunkResult result, take_raw(*record, chunk));
+    CFCK_TRY(write(*record, result));
   }
   return {};
 }

@@ -40,25 +40,25 @@ class RecordEncoder {
   std::map<std::uint32_t, LosslessReason>& kept_lossless() noexcept { return kept_lossless_; }
 
  private:
-  class SingleTask;
-  class PartTask;
-  class DigestTask;
-  class CodedTask;
-  class RawTask;
+  struct SingleRecord;
+  struct SingleResult;
   struct ChunkedRecord;
   struct ChunkResult;
   using SharedRecord = std::shared_ptr<ChunkedRecord>;
 
+  Result<void> submit_single(std::uint32_t number, EncodePlan plan);
   // Sets the candidate of the record: the chosen one, or the one that raw still competes with.
   Result<void> choose(const SharedRecord& record);
   // Returns the bytes of the record with each candidate.
   Result<std::vector<std::uint64_t>> measure(const SharedRecord& record,
                                              const CandidateList& candidates);
   Result<void> submit_raw(const SharedRecord& record);
-  Result<void> submit_coded(const SharedRecord& record);
+  Result<void> submit_coded(const SharedRecord& record, std::uint64_t chunk);
+  Result<void> submit_all_coded(const SharedRecord& record);
   Result<void> submit_undecided(const SharedRecord& record);
 
   // The ordered stage: runs on the caller's thread, chunk after chunk.
+  Result<void> write_single(const SingleRecord& record, SingleResult result);
   Result<void> take(const SharedRecord& record, std::uint64_t chunk, ChunkResult result);
   Result<void> hold(const SharedRecord& record, ChunkResult result);
   Result<void> write_raw_now(const SharedRecord& record);
@@ -66,7 +66,13 @@ class RecordEncoder {
 
   Result<void> finish_chunk(ChunkedRecord& record, const LeafEdges& edges);
 
-  // These two are called on any thread.
+  // These are called on any thread.
+  Result<SingleResult> encode_single(const SingleRecord& record, WorkerMemory& memory);
+  // Encodes a chunk with the candidate of its record.
+  Result<ChunkResult> encode_coded(ChunkedRecord& record, std::uint64_t chunk,
+                                   WorkerMemory& memory);
+  // Takes the values of a chunk unchanged.
+  Result<ChunkResult> take_raw(ChunkedRecord& record, std::uint64_t chunk);
   // Takes the payload out of memory.encoded, which gets other memory for the next one.
   SealedChunk seal_coded(const ChosenRecord& record, std::uint64_t chunk, WorkerMemory& memory);
   // `in_place` is empty where the source is not in memory; then `read` fills the values.
@@ -80,7 +86,7 @@ class RecordEncoder {
   MemoryPool<std::vector<std::byte>> payloads_;
   Progress progress_;
   std::map<std::uint32_t, LosslessReason> kept_lossless_;
-  std::unique_ptr<Executor> executor_;  // goes first: its tasks use all of the above
+  std::unique_ptr<Executor> executor_;  // goes first: its work uses all of the above
 };
 
 }  // namespace cfck::encode

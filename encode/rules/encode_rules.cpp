@@ -166,13 +166,12 @@ std::optional<LosslessReason> EncodeRules::exemption(std::string_view name,
   return std::nullopt;
 }
 
-Result<TensorChoice> EncodeRules::choose_learned(std::string_view name, Learned& learned,
-                                                 DType dtype, const Shape& shape) {
-  learned.used = true;
+Result<TensorChoice> EncodeRules::choose_learned(std::string_view name, DType dtype,
+                                                 const Shape& shape, const LearnedSteps& steps) {
   TensorChoice choice;
   for (const CodecId id : codec::codec_ids()) {
     const codec::LossyEncoder* const encoder = codec::find_lossy_encoder(id);
-    choice.request = encoder == nullptr ? nullptr : encoder->request_with(learned.steps, shape);
+    choice.request = encoder == nullptr ? nullptr : encoder->request_with(steps, shape);
     if (choice.request) {
       choice.codec = codec_choice(id);
       choice.lossy_codec = id;
@@ -185,7 +184,7 @@ Result<TensorChoice> EncodeRules::choose_learned(std::string_view name, Learned&
   if (!can_be_lossy(dtype, choice)) {
     return not_float(name);
   }
-  if (!(learned.steps.step > 0)) {
+  if (!(steps.step > 0)) {
     return invalid_argument("a learned step must be positive").in_record(std::string(name));
   }
   return choice;
@@ -193,7 +192,8 @@ Result<TensorChoice> EncodeRules::choose_learned(std::string_view name, Learned&
 
 Result<TensorChoice> EncodeRules::choose(std::string_view name, DType dtype, const Shape& shape) {
   if (const auto learned = learned_.find(name); learned != learned_.end()) {
-    return choose_learned(name, learned->second, dtype, shape);
+    learned->second.used = true;
+    return choose_learned(name, dtype, shape, learned->second.steps);
   }
   Rule* const rule = find_rule(name);
   const TensorChoice& request = rule != nullptr ? rule->request : request_;

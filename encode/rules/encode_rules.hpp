@@ -33,6 +33,10 @@ class EncodeRules {
   Result<TensorChoice> choose(std::string_view name, DType dtype, const Shape& shape,
                               const TensorOptions& options) const;
 
+  // Decides for a tensor with steps of its own, whatever rules and plain options say.
+  static Result<TensorChoice> choose_learned(std::string_view name, DType dtype, const Shape& shape,
+                                             const LearnedSteps& steps);
+
   // True if steps depend on tensors that have not been added yet.
   bool has_file_target() const { return request_.target.whole_file; }
   // True if tensors with these rules and with others can have their steps decided together.
@@ -62,8 +66,6 @@ class EncodeRules {
     bool used = false;
   };
 
-  static Result<TensorChoice> choose_learned(std::string_view name, Learned& learned, DType dtype,
-                                             const Shape& shape);
   // Returns the first rule that matches; nullptr if none does.
   Rule* find_rule(std::string_view name);
   std::optional<LosslessReason> exemption(std::string_view name, const Shape& shape) const;

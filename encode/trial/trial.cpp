@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/cpu/float_environment.hpp"
+#include "codec/encode_job.hpp"
 #include "encode/value_totals.hpp"
 
 namespace cfck::encode {
@@ -11,26 +12,18 @@ namespace cfck::encode {
 Result<ChunkTrial> encode_values(const EncodePlan& plan, const Candidate& candidate,
                                  std::uint64_t first_elem, std::uint64_t n_elems, ByteView values,
                                  WorkerMemory& memory) {
-  ChunkTrial trial;
-  if (candidate.lossy != nullptr) {
-    memory.decoded.resize(values.size());
-    CFCK_TRY(naming(candidate.lossy->encode(first_elem, values, memory.scratch, memory.decoded,
-                                            memory.encoded, trial.errors),
-                    plan));
-    trial.decoded = memory.decoded;
-  } else {
-    codec::ChunkInfo info;
-    info.dtype = plan.dtype;
-    info.entropy = candidate.entropy;
-    info.n_elems = n_elems;
-    info.level = candidate.level;
-    CFCK_TRY(naming(
-        codec::find_encoder(candidate.codec)->encode(info, values, memory.scratch, memory.encoded),
-        plan));
-    trial.decoded = values;
-  }
-  trial.payload_bytes = memory.encoded.payload.size();
-  return trial;
+  codec::EncodeJob job;
+  job.plan = candidate.lossy.get();
+  job.encoder = job.plan == nullptr ? codec::find_encoder(candidate.codec) : nullptr;
+  job.info.dtype = plan.dtype;
+  job.info.entropy = candidate.entropy;
+  job.info.level = candidate.level;
+  job.info.first_elem = first_elem;
+  job.info.n_elems = n_elems;
+  job.values = values;
+  CFCK_TRY_ASSIGN(const codec::EncodedValues encoded,
+                  naming(codec::encode(job, memory.scratch, memory.decoded, memory.encoded), plan));
+  return ChunkTrial{memory.encoded.payload.size(), encoded.errors, encoded.decoded};
 }
 
 Result<ChunkTrial> encode_chunk(const EncodePlan& plan, const Candidate& candidate,

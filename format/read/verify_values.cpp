@@ -38,52 +38,48 @@ struct Shared {
   std::vector<ReadWorker> workers;
 };
 
-class ChunkJob final : public OrderedPipeline::Job {
- public:
-  ChunkJob(Shared& shared, std::shared_ptr<RecordDigest> digest, const ChunkPlace& place)
-      : shared_(shared), digest_(std::move(digest)), place_(place) {}
+std::uint64_t offset_of(const ChunkPlace& place) {
+  const Record& record = place.stored->record;
+  return byte_of(place.chunk * record.chunk_elems, bits_per_element(record.dtype));
+}
 
-  Result<void> run(unsigned worker) override {
-    memory_ = std::make_unique_for_overwrite<std::byte[]>(place_.decoded_bytes);
-    const MutableBytes values(memory_.get(), place_.decoded_bytes);
-    result_ = decode_chunk(shared_.file, place_, Verify::kYes, shared_.workers[worker], values);
-    if (result_) {
-      edges_ = digest_->builder.hash_whole_leaves(offset_bytes(), values);
-    }
-    return {};
-  }
-
-  Result<void> finish() override {
-    const Record& record = digest_->stored.record;
-    const std::uint64_t order = 1 + std::uint64_t{digest_->number};
-    if (!result_) {
-      digest_->damaged = true;
-      CFCK_TRY(shared_.findings.add(order, std::move(result_).error()));
-    } else if (!digest_->damaged) {
-      digest_->builder.add_edge(offset_bytes(), edges_.head);
-      digest_->builder.add_edge(offset_bytes() + place_.decoded_bytes - edges_.tail.size(),
-                                edges_.tail);
-    }
-    const bool last = place_.chunk + 1 == record.n_chunks;
-    if (last && !digest_->damaged && digest_->builder.finish() != record.digest) {
-      CFCK_TRY(shared_.findings.add(order, wrong_digest(record)));
-    }
-    return shared_.findings.count(shared_.file.entry_of(place_).n_bytes, record.name);
-  }
-
- private:
-  std::uint64_t offset_bytes() const {
-    const Record& record = place_.stored->record;
-    return byte_of(place_.chunk * record.chunk_elems, bits_per_element(record.dtype));
-  }
-
-  Shared& shared_;
-  std::shared_ptr<RecordDigest> digest_;
-  ChunkPlace place_;
-  std::unique_ptr<std::byte[]> memory_;
-  DigestBuilder::Edges edges_;
-  Result<void> result_;
+// What a worker found in a chunk.
+struct DecodedChunk {
+  Result<void> result;
+  std::unique_ptr<std::byte[]> memory;  // of the values, parts of which are `edges`
+  DigestBuilder::Edges edges;
 };
+
+Result<DecodedChunk> decode(Shared& shared, RecordDigest& digest, const ChunkPlace& place,
+                            unsigned worker) {
+  DecodedChunk decoded;
+  decoded.memory = std::make_unique_for_overwrite<std::byte[]>(place.decoded_bytes);
+  const MutableBytes values(decoded.memory.get(), place.decoded_bytes);
+  decoded.result = decode_chunk(shared.file, place, Verify::kYes, shared.workers[worker], values);
+  if (decoded.result) {
+    decoded.edges = digest.builder.hash_whole_leaves(offset_of(place), values);
+  }
+  return decoded;
+}
+
+Result<void> add_chunk(Shared& shared, RecordDigest& digest, const ChunkPlace& place,
+                       DecodedChunk decoded) {
+  const Record& record = digest.stored.record;
+  const std::uint64_t order = 1 + std::uint64_t{digest.number};
+  if (!decoded.result) {
+    digest.damaged = true;
+    CFCK_TRY(shared.findings.add(order, std::move(decoded.result).error()));
+  } else if (!digest.damaged) {
+    const DigestBuilder::Edges& edges = decoded.edges;
+    digest.builder.add_edge(offset_of(place), edges.head);
+    digest.builder.add_edge(offset_of(place) + place.decoded_bytes - edges.tail.size(), edges.tail);
+  }
+  const bool last = place.chunk + 1 == record.n_chunks;
+  if (last && !digest.damaged && digest.builder.finish() != record.digest) {
+    CFCK_TRY(shared.findings.add(order, wrong_digest(record)));
+  }
+  return shared.findings.count(shared.file.entry_of(place).n_bytes, record.name);
+}
 
 // A digest needs 16 bytes of memory for 64 KiB of values: bounded like any other.
 Result<void> submit_chunks(Shared& shared, OrderedPipeline& pipeline, std::uint32_t number) {
@@ -109,7 +105,12 @@ Result<void> submit_chunks(Shared& shared, OrderedPipeline& pipeline, std::uint3
   for (std::uint64_t chunk = 0; chunk < stored.record.n_chunks; ++chunk) {
     ChunkPlace place = file.place_of(stored, chunk, offset_bytes, name);
     place.preamble = digest->preamble;
-    CFCK_TRY(pipeline.submit(std::make_unique<ChunkJob>(shared, digest, place)));
+    CFCK_TRY(
+        pipeline.submit([&shared, digest,
+                         place](unsigned worker) { return decode(shared, *digest, place, worker); },
+                        [&shared, digest, place](DecodedChunk decoded) {
+                          return add_chunk(shared, *digest, place, std::move(decoded));
+                        }));
     offset_bytes += entry[chunk].n_bytes;
   }
   return {};

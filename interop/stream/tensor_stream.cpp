@@ -16,11 +16,11 @@
 namespace cfck::interop {
 namespace {
 
-// Decoded bytes that a job collects before it is handed to a worker: many small tensors together,
-// so that a job is worth its overhead.
-constexpr std::uint64_t kJobBytes = std::uint64_t{1} << 20;
+// Decoded bytes that a batch collects before it is handed to a worker: many small tensors together,
+// so that a batch is worth its overhead.
+constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
 
-// Elements of one tensor that a job decodes to `out_offset` of its buffer.
+// Elements of one tensor that a batch decodes to `out_offset` of its buffer.
 struct Piece {
   const ArchiveTensor* tensor = nullptr;
   std::uint64_t first_elem = 0;
@@ -46,11 +46,9 @@ struct Output {
   }
 };
 
-// Decodes pieces on a worker; writes them when its turn comes.
-class DecodeJob final : public OrderedPipeline::Job {
+// What is decoded and written at once: pieces of tensors, and bytes between them.
+class Batch {
  public:
-  explicit DecodeJob(Output& output) : output_(output) {}
-
   std::uint64_t n_bytes() const { return n_bytes_; }
 
   // Adds bytes that come before what is added next.
@@ -66,12 +64,13 @@ class DecodeJob final : public OrderedPipeline::Job {
     pieces_.push_back(piece);
   }
 
-  Result<void> run(unsigned) override {
-    bytes_.resize(n_bytes_);
-    const MutableBytes all(bytes_);
+  // On any thread.
+  Result<std::vector<std::byte>> decode(Output& output) const {
+    std::vector<std::byte> bytes(n_bytes_);
+    const MutableBytes all(bytes);
     for (const auto& [offset, literal] : literals_) {
       std::copy(literal.begin(), literal.end(),
-                bytes_.begin() + static_cast<std::ptrdiff_t>(offset));
+                bytes.begin() + static_cast<std::ptrdiff_t>(offset));
     }
     std::vector<ArchiveRead> whole;
     for (const Piece& piece : pieces_) {
@@ -79,30 +78,37 @@ class DecodeJob final : public OrderedPipeline::Job {
       if (piece.n_elems == piece.tensor->n_elems) {
         whole.push_back({piece.tensor, out});
       } else {
-        if (!output_.go_on(piece.tensor->name)) return cancelled();
-        CFCK_TRY(
-            output_.archive.read_elements(*piece.tensor, piece.first_elem, piece.n_elems, out));
+        if (!output.go_on(piece.tensor->name)) return cancelled();
+        CFCK_TRY(output.archive.read_elements(*piece.tensor, piece.first_elem, piece.n_elems, out));
       }
     }
-    return output_.archive.read_many(
-        whole, [&](std::uint64_t, std::string_view name) { return output_.go_on(name); });
+    CFCK_TRY(output.archive.read_many(
+        whole, [&](std::uint64_t, std::string_view name) { return output.go_on(name); }));
+    return bytes;
   }
 
-  Result<void> finish() override {
-    CFCK_TRY(output_.sink.write(bytes_));
-    output_.done_bytes += tensor_bytes_;
-    return pieces_.empty() || output_.go_on(pieces_.back().tensor->name) ? Result<void>()
-                                                                         : cancelled();
+  // When its turn comes.
+  Result<void> write(Output& output, ByteView bytes) const {
+    CFCK_TRY(output.sink.write(bytes));
+    output.done_bytes += tensor_bytes_;
+    return pieces_.empty() || output.go_on(pieces_.back().tensor->name) ? Result<void>()
+                                                                        : cancelled();
   }
 
  private:
-  Output& output_;
   std::vector<Piece> pieces_;
-  std::vector<std::pair<std::uint64_t, ByteView>> literals_;  // with their places in bytes_
+  std::vector<std::pair<std::uint64_t, ByteView>> literals_;  // with their places in the bytes
   std::uint64_t n_bytes_ = 0;
   std::uint64_t tensor_bytes_ = 0;
-  std::vector<std::byte> bytes_;
 };
+
+Result<void> submit(OrderedPipeline& pipeline, Output& output, Batch made) {
+  const auto batch = std::make_shared<const Batch>(std::move(made));
+  return pipeline.submit([&output, batch](unsigned) { return batch->decode(output); },
+                         [&output, batch](const std::vector<std::byte>& bytes) {
+                           return batch->write(output, bytes);
+                         });
+}
 
 // Number of elements to decode at a time: whole chunks of the stored tensor.
 std::uint64_t elems_per_piece(const TensorArchive& archive, const ArchiveTensor& tensor) {
@@ -110,14 +116,14 @@ std::uint64_t elems_per_piece(const TensorArchive& archive, const ArchiveTensor&
   // Otherwise the elements are scattered over all chunks of the base. A small base has few chunks:
   // an alias may repeat it many times.
   if (tensor.sharing == Sharing::kMemory && !format::is_contiguous(tensor.shape, tensor.strides)) {
-    if (stored.n_bytes > kJobBytes) return tensor.n_elems;
-    return std::min(tensor.n_elems, kJobBytes / bits_per_element(tensor.dtype) * 8);
+    if (stored.n_bytes > kBatchBytes) return tensor.n_elems;
+    return std::min(tensor.n_elems, kBatchBytes / bits_per_element(tensor.dtype) * 8);
   }
-  const std::uint64_t job_elems = kJobBytes / bits_per_element(tensor.dtype) * 8;
+  const std::uint64_t batch_elems = kBatchBytes / bits_per_element(tensor.dtype) * 8;
   const std::uint64_t chunk_elems = std::max<std::uint64_t>(stored.chunk_elems, 8);
-  if (stored.chunk_elems == 0) return std::min(tensor.n_elems, job_elems);
+  if (stored.chunk_elems == 0) return std::min(tensor.n_elems, batch_elems);
   // A call for each small chunk would take longer than decoding it.
-  return std::min(tensor.n_elems, ceil_div(job_elems, chunk_elems) * chunk_elems);
+  return std::min(tensor.n_elems, ceil_div(batch_elems, chunk_elems) * chunk_elems);
 }
 
 }  // namespace
@@ -129,10 +135,10 @@ Result<void> write_tensors(const TensorArchive& archive, std::span<const Streame
   for (const StreamedTensor& streamed : tensors) CFCK_TRY(totals.add(*streamed.tensor));
   Output output{archive, sink, progress};
   OrderedPipeline pipeline(resolve_threads(threads));
-  auto job = std::make_unique<DecodeJob>(output);
+  Batch batch;
   for (const StreamedTensor& streamed : tensors) {
     const ArchiveTensor& tensor = *streamed.tensor;
-    if (!streamed.before.empty()) job->add(streamed.before);
+    if (!streamed.before.empty()) batch.add(streamed.before);
     const std::uint64_t piece_elems = elems_per_piece(archive, tensor);
     for (std::uint64_t first = 0; first < tensor.n_elems; first += piece_elems) {
       const std::uint64_t count = std::min(piece_elems, tensor.n_elems - first);
@@ -140,15 +146,14 @@ Result<void> write_tensors(const TensorArchive& archive, std::span<const Streame
       // may claim far more than the file has.
       const std::uint64_t n_bytes = format::byte_of(count, bits_per_element(tensor.dtype));
       CFCK_TRY(archive.check_decoded_bytes(tensor, n_bytes));
-      job->add({&tensor, first, count, 0, n_bytes});
-      if (job->n_bytes() >= kJobBytes) {
-        CFCK_TRY(pipeline.submit(std::move(job)));
-        job = std::make_unique<DecodeJob>(output);
+      batch.add({&tensor, first, count, 0, n_bytes});
+      if (batch.n_bytes() >= kBatchBytes) {
+        CFCK_TRY(submit(pipeline, output, std::exchange(batch, {})));
       }
     }
   }
-  if (!end.empty()) job->add(end);
-  if (job->n_bytes() > 0) CFCK_TRY(pipeline.submit(std::move(job)));
+  if (!end.empty()) batch.add(end);
+  if (batch.n_bytes() > 0) CFCK_TRY(submit(pipeline, output, std::move(batch)));
   return pipeline.drain();
 }
 

@@ -1,0 +1,88 @@
+#include "encode/record/chunks.hpp"
+
+#include <algorithm>
+
+namespace cfck::encode {
+
+SealedChunk RecordEncoder::seal_coded(const ChosenRecord& record, std::uint64_t chunk,
+                                      WorkerMemory& memory) {
+  SealedChunk sealed;
+  sealed.coded.body_bytes = memory.encoded.body_bytes;
+  sealed.coded.payload = std::exchange(memory.encoded.payload, payloads_.take());
+  sealed.hash = sink_.hash_of(record, chunk, sealed);
+  return sealed;
+}
+
+Result<SealedChunk> RecordEncoder::seal_raw(const ChosenRecord& record, std::uint64_t chunk,
+                                            ByteView in_place,
+                                            const std::function<Result<void>(MutableBytes)>& read) {
+  SealedChunk sealed;
+  if (!in_place.empty() && !sink_.needs_headroom(record, chunk)) {
+    sealed.raw = in_place;
+  } else {
+    sealed.buffer = buffers_.take();
+    sealed.buffer.resize(record.plan.geometry.bytes_of(chunk));
+    CFCK_TRY(read(sealed.buffer.bytes()));
+    sealed.raw = sealed.buffer.bytes();
+  }
+  sealed.hash = sink_.hash_of(record, chunk, sealed);
+  return sealed;
+}
+
+void RecordEncoder::reuse(SealedChunk& sealed) {
+  if (sealed.coded.payload.capacity() != 0) {
+    payloads_.give_back(std::move(sealed.coded.payload));
+  }
+  if (sealed.buffer.size() != 0) {
+    buffers_.give_back(std::move(sealed.buffer));
+  }
+}
+
+Result<RecordEncoder::SingleResult> RecordEncoder::encode_single(const SingleRecord& record,
+                                                                 WorkerMemory& memory) {
+  SingleResult result;
+  CFCK_TRY_ASSIGN(const ByteView values, read_chunk(record.plan, 0, memory));
+  CFCK_TRY_ASSIGN(result.choice, choose_for_values(record.plan, costs_, values, memory));
+  const ChosenRecord chosen{record.number, record.plan, result.choice.candidate};
+  if (chosen.candidate.codec != CodecId::kRaw) {
+    result.sealed = seal_coded(chosen, 0, memory);
+    return result;
+  }
+  const ByteView in_place = record.plan.source->mapped().empty() ? ByteView() : values;
+  CFCK_TRY_ASSIGN(result.sealed,
+                  seal_raw(chosen, 0, in_place, [&](MutableBytes to) -> Result<void> {
+                    std::copy(values.begin(), values.end(), to.begin());
+                    return {};
+                  }));
+  return result;
+}
+
+Result<RecordEncoder::ChunkResult> RecordEncoder::encode_coded(ChunkedRecord& record,
+                                                               std::uint64_t chunk,
+                                                               WorkerMemory& memory) {
+  ChunkResult result;
+  CFCK_TRY_ASSIGN(const ByteView values, read_chunk(record.plan, chunk, memory));
+  CFCK_TRY_ASSIGN(const ChunkTrial trial,
+                  encode_chunk(record.plan, record.candidate, chunk, values, memory));
+  result.errors = trial.errors;
+  result.edges = hash_leaves(record.digest, record.offset_bytes(chunk), trial.decoded);
+  result.sealed = seal_coded(record.chosen(), chunk, memory);
+  return result;
+}
+
+Result<RecordEncoder::ChunkResult> RecordEncoder::take_raw(ChunkedRecord& record,
+                                                           std::uint64_t chunk) {
+  ChunkResult result;
+  const EncodePlan& plan = record.plan;
+  const std::uint64_t place = plan.offset_bytes + record.offset_bytes(chunk);
+  const ByteView mapped = plan.source->mapped();
+  const ByteView in_place =
+      mapped.empty() ? ByteView() : mapped.subspan(place, plan.geometry.bytes_of(chunk));
+  CFCK_TRY_ASSIGN(result.sealed, seal_raw(record.chosen(), chunk, in_place, [&](MutableBytes to) {
+                    return naming(plan.source->read_at(place, to), plan);
+                  }));
+  result.edges = hash_leaves(record.digest, record.offset_bytes(chunk), result.sealed.raw);
+  return result;
+}
+
+}  // namespace cfck::encode

@@ -1,0 +1,65 @@
+// What a RecordEncoder keeps of records while their chunks are in flight, and what workers make of
+// chunks. Included by encoder.cpp and chunks.cpp only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "encode/record/encoder.hpp"
+#include "encode/trial/record_trial.hpp"
+
+namespace cfck::encode {
+
+// A chunk that is ready to be written.
+struct RecordEncoder::ChunkResult {
+  SealedChunk sealed;
+  LeafEdges edges;
+  codec::ErrorTotals errors;  // for lossy codecs
+};
+
+// A record of several chunks, while some of them are in flight. Workers read `plan` and
+// `candidate`, and write whole leaves of `digest`; everything else belongs to the ordered stage.
+struct RecordEncoder::ChunkedRecord {
+  ChunkedRecord(std::uint32_t record, EncodePlan encode_plan)
+      : number(record), plan(std::move(encode_plan)), digest(plan.geometry.n_bytes) {}
+
+  ChosenRecord chosen() const { return {number, plan, candidate}; }
+  std::uint64_t n_chunks() const { return plan.geometry.n_chunks; }
+  // Offset of a chunk in the tensor.
+  std::uint64_t offset_bytes(std::uint64_t chunk) const {
+    return chunk * plan.geometry.chunk_bytes;
+  }
+
+  const std::uint32_t number;
+  const EncodePlan plan;
+  RecordTrial trial;
+  // Changes to raw, if at all, only when no chunk is in flight.
+  Candidate candidate;
+  DigestBuilder digest;
+  RecordErrors errors;
+  std::uint64_t next = 0;  // chunk to be written next
+
+  // Set while it is open whether the candidate is smaller than raw: the decision, and the first
+  // chunks, which are kept so that they need not be encoded again.
+  std::optional<LosslessOrRaw> undecided;
+  std::vector<ChunkResult> held;
+  // The decision came after chunks were dropped: they are submitted again, beginning with `next`.
+  bool start_over = false;
+};
+
+// A record of one chunk.
+struct RecordEncoder::SingleRecord {
+  const std::uint32_t number;
+  const EncodePlan plan;
+};
+
+// The decision and the encoding in one.
+struct RecordEncoder::SingleResult {
+  SingleChoice choice;
+  SealedChunk sealed;
+};
+
+}  // namespace cfck::encode
