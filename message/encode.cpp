@@ -36,14 +36,38 @@ TensorOptions tensor_options(const MessageOptions& options) {
   return made;
 }
 
+// Learned steps come with no other choice.
+Result<void> check_alone(const MessageOptions& options) {
+  const bool is_open =
+      options.codec == CodecChoice::kAuto || options.codec == CodecChoice::kSpectral;
+  const bool has_bound = options.max_abs_error || options.max_rel_error || options.max_sigma_error;
+  if (!is_open || has_bound || options.per_row) {
+    return invalid_argument(
+        "learned steps are those of codec spectral, and no other codec or maximum error goes with "
+        "them");
+  }
+  return {};
+}
+
 Result<encode::TensorChoice> choose(const MessageOptions& options, DType dtype,
                                     const Shape& shape) {
-  if (options.codec == CodecChoice::kSpectral) {
-    return unsupported(
-        "messages have no codec spectral; take codec direct with a maximum error, or write a file");
-  }
   if (options.entropy != EntropyId::kZstd && options.entropy != EntropyId::kRans) {
     return invalid_argument("the entropy stage of a message is zstd or rans");
+  }
+  if (options.learned_steps) {
+    CFCK_TRY(check_alone(options));
+    CFCK_TRY_ASSIGN(encode::TensorChoice choice,
+                    encode::EncodeRules::choose_learned("", dtype, shape, *options.learned_steps));
+    // There is nothing to be found: the step is known.
+    if (const auto open = choice.request->open_step()) {
+      choice.request = choice.request->with_step(open->known);
+    }
+    return choice;
+  }
+  if (options.codec == CodecChoice::kSpectral) {
+    return unsupported(
+        "a message has codec spectral only with learned steps; take codec direct with a maximum "
+        "error, or write a file");
   }
   EncodeOptions of_file;
   of_file.level = options.level;
@@ -204,8 +228,11 @@ Result<std::uint64_t> encode(const TensorView& tensor, const MessageOptions& opt
   }
   EncodeMemory& memory = MessageMemory::scratch_of(workspace).part<EncodeMemory>();
   const MemorySource source(tensor.data);
-  const std::uint64_t chunk_elems =
+  std::uint64_t chunk_elems =
       codec::default_chunk_elems(tensor.dtype, tensor.shape, options.chunk_elems);
+  if (choice.request && header.n_elems > chunk_elems) {
+    chunk_elems = choice.request->align_chunks(tensor.dtype, tensor.shape, chunk_elems);
+  }
   plan_values({tensor.dtype, tensor.shape, source, chunk_elems, options.entropy, options.level},
               memory.plan);
   memory.plan.choice = std::move(choice);

@@ -18,17 +18,19 @@
 
 namespace cfck {
 
-// How a message is encoded. By default nothing is lost. Of the three errors at most one may be
-// given; the tensor must then have dtype F64, F32, BF16 or F16.
+// How a message is encoded. By default nothing is lost. Of the three errors and the learned steps
+// at most one may be given; the tensor must then have dtype F64, F32, BF16 or F16.
 struct MessageOptions {
   // kAuto takes whichever needs fewer bytes: of raw and lossless, and where a maximum error is
   // given of direct too. Codec raw stands in for every codec that saves nothing. kSpectral is
-  // refused: messages have no targets.
+  // refused without learned steps: messages have no targets.
   CodecChoice codec = CodecChoice::kAuto;
   std::optional<double> max_abs_error = std::nullopt;
   std::optional<double> max_rel_error = std::nullopt;
   std::optional<double> max_sigma_error = std::nullopt;
   bool per_row = false;  // with max_rel_error or max_sigma_error
+  // Steps of codec spectral, as EncodeOptions::learned_steps has them for the tensor.
+  std::optional<LearnedSteps> learned_steps = std::nullopt;
   EntropyId entropy = kDefaultEntropy;
   EncodeLevel level = EncodeLevel::kDefault;
   // Values per chunk; 0: 2^18. Rounded as in EncodeOptions.
@@ -77,8 +79,9 @@ CFCK_API Result<std::uint64_t> max_message_bytes(const MessageOptions& options, 
 // message. `out` has at least max_message_bytes() bytes and does not overlap the tensor; what lies
 // behind the message is unspecified. Equal calls give equal bytes, as for files. Errors:
 // kInvalidArgument for options that contradict themselves, a maximum error for a dtype without one,
-// data of another length than dtype and shape have, and an `out` that is too small; kUnsupported
-// for codec spectral, an unknown dtype and memory that is not the host's; kLimitExceeded;
+// learned steps that do not fit the tensor, data of another length than dtype and shape have, and
+// an `out` that is too small; kUnsupported for codec spectral without learned steps, an unknown
+// dtype and memory that is not the host's; kLimitExceeded;
 // kOutOfMemory.
 CFCK_API Result<std::uint64_t> encode_message(const TensorView& tensor,
                                               const MessageOptions& options, MutableBytes out,

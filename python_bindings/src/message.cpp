@@ -36,6 +36,9 @@ MessageOptions message_options(const EncodeOptions& given) {
   options.entropy = given.entropy;
   options.level = given.level;
   options.chunk_elems = given.chunk_elems;
+  if (const auto learned = given.learned_steps.find(""); learned != given.learned_steps.end()) {
+    options.learned_steps = learned->second;
+  }
   return options;
 }
 

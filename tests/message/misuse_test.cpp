@@ -40,6 +40,19 @@ TEST(MessageMisuse, Options) {
   options = {};
   options.codec = CodecChoice::kDirect;
   EXPECT_EQ(encode_error(floats, options).code, ErrorCode::kInvalidArgument);
+  options.codec = CodecChoice::kLossless;
+  options.learned_steps = LearnedSteps{.step = 0.01};
+  EXPECT_EQ(encode_error(floats, options).code, ErrorCode::kInvalidArgument);
+  options.codec = CodecChoice::kSpectral;
+  EXPECT_EQ(encode_error(floats, options).message, "no error");
+  EXPECT_EQ(encode_error(numbers, options).code, ErrorCode::kInvalidArgument);
+  options.max_abs_error = 1e-3;
+  EXPECT_EQ(encode_error(floats, options).code, ErrorCode::kInvalidArgument);
+  options.max_abs_error.reset();
+  options.learned_steps->step = 0;
+  EXPECT_EQ(encode_error(floats, options).code, ErrorCode::kInvalidArgument);
+  options.learned_steps = LearnedSteps{.step = 0.01, .rows = {1, 2, 3}};  // of another shape
+  EXPECT_EQ(encode_error(floats, options).code, ErrorCode::kInvalidArgument);
   options = {};
   options.entropy = EntropyId::kNone;
   EXPECT_EQ(encode_error(floats, options).code, ErrorCode::kInvalidArgument);

@@ -114,6 +114,46 @@ TEST(Message, WhatSavesNothingIsRaw) {
   }
 }
 
+// What is decoded has values of the steps, so that they do not change when they are encoded again.
+TEST(Message, LearnedSteps) {
+  MessageWorkspace workspace;
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    for (const Shape& shape : {Shape{64, 48}, Shape{16, 8, 3, 3}, Shape{3000}}) {
+      for (const std::uint32_t chunk_elems : {0u, 500u}) {
+        const Tensor tensor(dtype, shape, Pattern::kGaussian);
+        MessageOptions options;
+        options.chunk_elems = chunk_elems;
+        options.learned_steps = LearnedSteps{.step = 0x1p-6};
+        const Bytes message = encode(tensor, options, workspace);
+        const MessageInfo info = message_info(message).value();
+        EXPECT_EQ(info.codec, CodecId::kSpectral);
+        EXPECT_EQ(info.has_chunks, chunk_elems != 0);
+        EXPECT_LT(message.size(), tensor.bytes.size() / 2);
+        const Bytes values = decode(message, workspace);
+        const Bytes again = encode(Tensor(dtype, shape, values), options, workspace);
+        EXPECT_TRUE(decode(again, workspace) == values);
+      }
+    }
+  }
+}
+
+TEST(Message, LearnedStepsOfAnyValues) {
+  MessageWorkspace workspace;
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16}) {
+    for (const Pattern pattern : codec::kAllPatterns) {
+      for (const double step : {0x1p-40, 0.01, 0x1p40}) {
+        SCOPED_TRACE(codec::describe(dtype, pattern, 2000));
+        const Tensor tensor(dtype, {40, 50}, pattern);
+        MessageOptions options;
+        options.learned_steps = LearnedSteps{.step = step, .block = {4, 8}};
+        const Bytes message = encode(tensor, options, workspace);
+        EXPECT_LE(message.size(), tensor.bytes.size() + 32);
+        EXPECT_EQ(decode(message, workspace).size(), tensor.bytes.size());
+      }
+    }
+  }
+}
+
 TEST(Message, SeveralChunks) {
   MessageWorkspace workspace;
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI32, DType::kF4, DType::kF64}) {

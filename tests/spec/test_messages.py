@@ -65,7 +65,9 @@ def test_the_example_of_the_page():
     assert reference_message.read(message).array().tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("name", ["f32_flat", "bf16_bound", "f32_chunks", "i16", "f32_scalar"])
+@pytest.mark.parametrize(
+    "name", ["f32_flat", "bf16_bound", "f32_chunks", "i16", "f32_scalar", "f32_steps"]
+)
 def test_damage_is_refused(name):
     message = (FOLDER / f"{name}.message").read_bytes()
     for n in range(0, len(message), 7):
@@ -78,7 +80,10 @@ def test_damage_is_refused(name):
             reference_message.read(bytes(damaged))
 
 
-@pytest.mark.parametrize("name", ["f32_flat", "bf16_bound", "f32_chunks", "bf16_bound_chunks"])
+@pytest.mark.parametrize(
+    "name",
+    ["f32_flat", "bf16_bound", "f32_chunks", "bf16_bound_chunks", "f32_steps", "bf16_steps_chunks"],
+)
 def test_sealed_damage_means_the_same_to_both_readers(name):
     cfck = pytest.importorskip("cfck", reason="the package cfck is not installed")
     body = (FOLDER / f"{name}.message").read_bytes()[:-8]

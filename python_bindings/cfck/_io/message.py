@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -157,7 +157,20 @@ def encode_with(
     framework: Framework[TensorT], tensor: TensorT, out: Any, options: MessageOptions
 ) -> bytes | int:
     """encode_message() for tensors of one library."""
-    native = _native_options(options)
+    return _encode(framework, tensor, out, _native_options(options))
+
+
+def encode_learned(
+    framework: Framework[TensorT], tensor: TensorT, steps: _native.LearnedSteps | None
+) -> bytes:
+    """The message of a tensor with steps that training has learned; None: every bit is kept."""
+    native = _native_options({}, {"": steps} if steps is not None else None)
+    return _encode(framework, tensor, None, native)  # type: ignore[return-value]
+
+
+def _encode(
+    framework: Framework[TensorT], tensor: TensorT, out: Any, native: _native.EncodeOptions
+) -> bytes | int:
     # The prepared tensor owns the memory at the address.
     prepared, dtype, shape, address = _contiguous(framework, tensor)
     if out is None:
@@ -190,8 +203,10 @@ def decode_with(framework: Framework[TensorT], data: Any, out: Any) -> TensorT:
     return out  # type: ignore[no-any-return]
 
 
-def _native_options(options: MessageOptions) -> _native.EncodeOptions:
-    return native_options({**complete(MessageOptions, options), "threads": 1})
+def _native_options(
+    options: MessageOptions, learned: Mapping[str, _native.LearnedSteps] | None = None
+) -> _native.EncodeOptions:
+    return native_options({**complete(MessageOptions, options), "threads": 1}, learned=learned)
 
 
 def _contiguous(

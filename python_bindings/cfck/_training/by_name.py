@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import nn
 
-from ..errors import InvalidArgumentError
+from .. import _native
 from . import files
 from .contents import file_sources, originals
 from .model import SpectralModel
@@ -26,7 +27,7 @@ def quantization_loss(model: nn.Module) -> torch.Tensor:
 
 
 def compress_weights(model: nn.Module) -> dict[str, bytes]:
-    """Each tensor of the plain model's state dict, compressed: a small file of its own.
+    """Each tensor of the plain model's state dict, compressed: a message (docs/messages.md).
 
     Weights in training have their learned steps, which are snapped if that was not done; all else
     keeps every bit. Tied tensors share one object of bytes. decompress_weights() takes them back.
@@ -34,25 +35,22 @@ def compress_weights(model: nn.Module) -> dict[str, bytes]:
     handle = handle_of(model)
     handle.snap()
     steps, untrained = handle.file_steps(), originals(handle.places)
-    compressed: dict[str, bytes] = {}
-    known: dict[object, bytes] = {}
     state = handle.state_dict()
     sources = file_sources(state, handle.places)
+    distinct: dict[object, str] = {}  # the first name of each tensor, by its memory
+    first_names = {}
     for name, tensor in state.items():
         memory = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
-        data = known.get(memory) if tensor.numel() else None
-        if data is None:
-            is_learned = name in steps
-            exact = files.encode_exactly(
-                {"": tensor},
-                {"": sources[name]},
-                {"": untrained[name]} if is_learned else {},
-                {"": steps[name]} if is_learned else {},
-            )
-            data = exact.data
-            known[memory] = data
-        compressed[name] = data
-    return compressed
+        first_names[name] = distinct.setdefault(memory if tensor.numel() else name, name)
+
+    def message(name: str) -> bytes:
+        learned = steps.get(name)
+        original = untrained[name] if learned is not None else None
+        return files.message_exactly(name, state[name], sources[name], original, learned)
+
+    with ThreadPoolExecutor(_native.default_thread_count()) as threads:
+        made = dict(zip(distinct.values(), threads.map(message, distinct.values()), strict=True))
+    return {name: made[first] for name, first in first_names.items()}
 
 
 def decompress_weights(
@@ -60,15 +58,14 @@ def decompress_weights(
 ) -> nn.modules.module._IncompatibleKeys:
     """Loads what compress_weights() has returned into a plain model, as load_state_dict() does.
 
+    Files of one tensor without a name, which it returned before there were messages, load as well.
+
     Raises:
         CfckError: bytes that are not those of a tensor, or are damaged.
         RuntimeError: tensors are missing or unexpected (with ``strict``), or of other shapes.
     """
     state = {}
     for name, data in compressed.items():
-        tensors = files.decode(data)
-        if set(tensors) != {""}:
-            raise InvalidArgumentError(f"`{name}` is not what compress_weights() returns")
-        state[name] = tensors[""]
+        state[name] = files.decode_one(name, data)
     result: nn.modules.module._IncompatibleKeys = model.load_state_dict(state, strict=strict)
     return result

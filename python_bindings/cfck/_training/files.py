@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import torch
 
 from .._frameworks.torch_tensors import TorchFramework
 from .._io.archive import Archive
+from .._io.message import decode_with, encode_learned
 from .._io.save import write_prepared_bytes
 from .._io.summary import SaveSummary
 from ..errors import CfckError, InvalidArgumentError
 from .weight import FileSteps
 
 _FRAMEWORK = TorchFramework()
+_T = TypeVar("_T")
+_FILE_MARK = bytes.fromhex("5c2a4d18")  # how files begin (spec/format.md, section 2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,13 +47,53 @@ def encode_exactly(
         CfckError: a weight with a trellis would not come back; and as an encoder.
         FloatingPointError: a value is not finite.
     """
+
+    def encode_file(sources: Mapping[str, torch.Tensor], steps: Mapping[str, FileSteps]) -> Encoded:
+        return encode(sources, steps, metadata, options)
+
+    return _until_exact(
+        tensors, sources, originals, steps, encode_file, lambda encoded: decode(encoded.data)
+    )
+
+
+def message_exactly(
+    name: str,
+    tensor: torch.Tensor,
+    source: torch.Tensor,
+    original: torch.Tensor | None,
+    steps: FileSteps | None,
+) -> bytes:
+    """Makes the message (spec/message.md) that decodes to ``tensor``, as encode_exactly() does."""
+
+    def encode_one(sources: Mapping[str, torch.Tensor], steps: Mapping[str, FileSteps]) -> bytes:
+        learned = steps[name].native() if name in steps else None
+        return encode_learned(_FRAMEWORK, sources[name], learned)
+
+    return _until_exact(
+        {name: tensor},
+        {name: source},
+        {} if original is None else {name: original},
+        {} if steps is None else {name: steps},
+        encode_one,
+        lambda data: {name: decode_with(_FRAMEWORK, data, None)},
+    )
+
+
+def _until_exact(
+    tensors: Mapping[str, torch.Tensor],
+    sources: Mapping[str, torch.Tensor],
+    originals: Mapping[str, torch.Tensor],
+    steps: Mapping[str, FileSteps],
+    encode: Callable[[Mapping[str, torch.Tensor], Mapping[str, FileSteps]], _T],
+    decode: Callable[[_T], Mapping[str, torch.Tensor]],
+) -> _T:
     sources, steps = dict(sources), dict(steps)
     for name in steps:
         if not torch.isfinite(tensors[name]).all():
             raise FloatingPointError(f"weight `{name}` holds values beyond those of its dtype")
     while True:
-        encoded = encode(sources, steps, metadata, options)
-        wrong = _different(tensors, encoded.data)
+        encoded = encode(sources, steps)
+        wrong = _different(tensors, decode(encoded))
         if not wrong:
             return encoded
         for name in wrong:
@@ -92,17 +135,29 @@ def decode(data: bytes) -> dict[str, torch.Tensor]:
     return Archive.from_bytes(data, {}).load_all(_FRAMEWORK)
 
 
+def decode_one(name: str, data: bytes) -> torch.Tensor:
+    """The tensor of a message, or of a file that has nothing else."""
+    if data[:4] != _FILE_MARK:
+        return decode_with(_FRAMEWORK, data, None)
+    tensors = decode(data)
+    if set(tensors) != {""}:
+        raise InvalidArgumentError(f"`{name}` is not what compress_weights() returns")
+    return tensors[""]
+
+
 def stored_bits(data: bytes) -> dict[str, int]:
     """Bits of the records of a file; of duplicates, none."""
     archive = Archive.from_bytes(data, {})
     return {name: 8 * archive.record(name).stored_bytes for name in archive.names()}
 
 
-def _different(tensors: Mapping[str, torch.Tensor], data: bytes) -> list[str]:
-    """The names of the tensors whose values the file does not have bit for bit."""
+def _different(
+    tensors: Mapping[str, torch.Tensor], decoded: Mapping[str, torch.Tensor]
+) -> list[str]:
+    """The names of the tensors that were not decoded bit for bit."""
     return [
         name
-        for name, values in decode(data).items()
+        for name, values in decoded.items()
         if not torch.equal(_bits(tensors[name].detach().cpu()), _bits(values))
     ]
 

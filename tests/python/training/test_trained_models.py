@@ -50,6 +50,8 @@ def test_functions_of_the_first_implementation():
     loss.backward()
     compressed = compress_weights(model)
     assert all(isinstance(data, bytes) for data in compressed.values())
+    for name, data in compressed.items():
+        assert cfck.message_info(data).shape == tuple(q.state_dict()[name].shape), name
     plain = network(2)
     result = decompress_weights(plain, compressed)
     assert not result.missing_keys and not result.unexpected_keys
@@ -58,6 +60,22 @@ def test_functions_of_the_first_implementation():
     with pytest.raises(RuntimeError, match="0.weight"):
         decompress_weights(plain, compressed)
     assert decompress_weights(plain, compressed, strict=False).missing_keys == ["0.weight"]
+
+
+def test_weights_that_were_compressed_before_there_were_messages():
+    values = {name: torch.randn_like(t) for name, t in nn.Linear(8, 8).state_dict().items()}
+    files = {name: cfck.torch.save({"": tensor}) for name, tensor in values.items()}
+    plain = nn.Linear(8, 8)
+    decompress_weights(plain, files)
+    assert all(same(tensor, values[name]) for name, tensor in plain.state_dict().items())
+    with pytest.raises(cfck.InvalidArgumentError, match="`bias` is not what compress_weights"):
+        decompress_weights(plain, files | {"bias": cfck.torch.save(values)})
+    with pytest.raises(cfck.CfckError):
+        decompress_weights(plain, files | {"bias": b"\x00" * 100})
+    damaged = bytearray(cfck.encode_message(values["bias"]))
+    damaged[-20] ^= 1
+    with pytest.raises(cfck.ChecksumError):
+        decompress_weights(plain, files | {"bias": bytes(damaged)})
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
