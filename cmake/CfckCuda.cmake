@@ -13,6 +13,9 @@ set(CFCK_CUDA_FLAGS --std=c++20 --fmad=false --ftz=false --prec-div=true --prec-
 set(CFCK_DEVICES 75 90 120 CACHE STRING "Devices (compute capabilities) that kernels are assembled for; none: \
 the driver does it; native: those of this machine")
 set(CFCK_OLDEST_DEVICE 75)  # which PTX is made for
+# These sources are compiled once more for devices that can copy in bulk (base/simt/staging.cuh).
+set(CFCK_STAGING_DEVICE 90)
+set(CFCK_STAGED_SOURCES lossless_kernels)
 set(CFCK_DEVICE_CODE_DIR ${PROJECT_BINARY_DIR}/device_code)
 
 # Sets `problem` to what is wrong with nvcc, or to nothing. A toolkit that is too old, or that does not
@@ -86,8 +89,18 @@ if(CFCK_CUDA)
   endif()
 endif()
 
-# For each source: NAME.ptx for the oldest device, and for every device NAME.smXX.cubin and what ptxas
-# says of it in NAME.smXX.txt.
+# Sets `devices` to the oldest devices for which a source is compiled.
+function(cfck_ptx_devices name devices)
+  set(found ${CFCK_OLDEST_DEVICE})
+  if(name IN_LIST CFCK_STAGED_SOURCES)
+    list(APPEND found ${CFCK_STAGING_DEVICE})
+  endif()
+  set(${devices} ${found} PARENT_SCOPE)
+endfunction()
+
+# For each source: NAME.computeXX.ptx for the oldest device, and the oldest one that copies in bulk
+# where the source does that; and for every device NAME.smXX.cubin and what ptxas says of it in
+# NAME.smXX.txt.
 function(cfck_device_code)
   if(NOT CFCK_HAS_CUDA_COMPILER)
     return()
@@ -100,18 +113,26 @@ function(cfck_device_code)
   foreach(source ${ARGN})
     get_filename_component(path ${source} ABSOLUTE)
     get_filename_component(name ${source} NAME_WE)
-    set(ptx ${CFCK_DEVICE_CODE_DIR}/${name}.ptx)
-    list(APPEND made ${ptx})
-    set(target ${ptx})
-    if(CMAKE_GENERATOR MATCHES "Ninja")
-      file(RELATIVE_PATH target ${CMAKE_BINARY_DIR} ${ptx})
-    endif()
-    add_custom_command(OUTPUT ${ptx}
-      COMMAND ${CFCK_NVCC} ${CFCK_CUDA_FLAGS} -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include
-              -arch=compute_${CFCK_OLDEST_DEVICE} -ptx -MD -MF ${ptx}.d -MT ${target} -o ${ptx} ${path}
-      DEPENDS ${path} DEPFILE ${ptx}.d COMMENT "Compiling ${name} for CUDA" VERBATIM)
+    cfck_ptx_devices(${name} ptx_devices)
+    foreach(ptx_device ${ptx_devices})
+      set(ptx ${CFCK_DEVICE_CODE_DIR}/${name}.compute${ptx_device}.ptx)
+      list(APPEND made ${ptx})
+      set(target ${ptx})
+      if(CMAKE_GENERATOR MATCHES "Ninja")
+        file(RELATIVE_PATH target ${CMAKE_BINARY_DIR} ${ptx})
+      endif()
+      add_custom_command(OUTPUT ${ptx}
+        COMMAND ${CFCK_NVCC} ${CFCK_CUDA_FLAGS} -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/include
+                -arch=compute_${ptx_device} -ptx -MD -MF ${ptx}.d -MT ${target} -o ${ptx} ${path}
+        DEPENDS ${path} DEPFILE ${ptx}.d COMMENT "Compiling ${name} for CUDA, ${ptx_device}" VERBATIM)
+    endforeach()
     foreach(device ${CFCK_ASSEMBLED_DEVICES})
       set(cubin ${CFCK_DEVICE_CODE_DIR}/${name}.sm${device}.cubin)
+      foreach(ptx_device ${ptx_devices})  # the last that the device is not older than
+        if(device GREATER_EQUAL ptx_device)
+          set(ptx ${CFCK_DEVICE_CODE_DIR}/${name}.compute${ptx_device}.ptx)
+        endif()
+      endforeach()
       add_custom_command(OUTPUT ${cubin}
         COMMAND sh -c "\"$1\" -v -arch=$2 -o \"$3\" \"$4\" >\"$5\" 2>&1 || { cat \"$5\"; exit 1; }"
                 sh ${CFCK_PTXAS} sm_${device} ${cubin} ${ptx}

@@ -36,17 +36,27 @@ Launch launch_of(Kernel kernel, std::uint32_t n_items, const Batch& batch) {
 // which the object can only be destroyed; kOutOfMemory.
 class Queue {
  public:
+  static constexpr unsigned kLanes = 2;
+
   // Requires: nothing is under way, or wait_for_all() was called.
   virtual ~Queue() = default;
 
+  // Returns where the device has these bytes, which live as long as the process and never change.
+  // They are copied at the first call, and stay there for all queues.
+  virtual Result<const std::byte*> keep(ByteView constants) = 0;
   // Copies to the memory of the device, which no work before wait() uses.
   virtual Result<void> upload(std::byte* to, ByteView from) = 0;
+  // Has what follows done in one of the lanes, which go on side by side: work is done after what is
+  // in its lane already, and not after what is in the other. At first it is lane 0, the caller's.
+  virtual void use_lane(unsigned lane) = 0;
+  // Lets work in any lane wait for all that was asked for so far.
+  virtual Result<void> join_lanes() = 0;
   // Starts a kernel on what was uploaded so far, after all work before. Hashes alone are computed
   // beside other work, which never reads them.
   virtual Result<void> launch(const Launch& launch) = 0;
   // Copies from the device after all work so far.
   virtual Result<void> download(MutableBytes to, const std::byte* from) = 0;
-  // Returns a number for everything that was asked for so far.
+  // Returns a number for all uploads so far, and for all work of the lane.
   virtual Result<std::uint64_t> mark() = 0;
   // Waits until all that a mark stands for is done.
   virtual Result<void> wait(std::uint64_t mark) = 0;

@@ -12,6 +12,7 @@
 #include "codec/entropy/rans/device.cuh"
 #include "codec/lossless/chunk_header.hpp"
 #include "codec/lossless/device_header.hpp"
+#include "codec/lossless/staged_device.cuh"
 #include "codec/symboliser/device/bins_device.cuh"
 #include "codec/symboliser/device/raw_bits_device.cuh"
 #include "codec/symboliser/float_format.hpp"
@@ -31,6 +32,11 @@ struct LosslessShared {
   DeviceTable tables[kLosslessPlaces];
   WordRing rings[kMaxDeviceLaneSets];
   std::uint8_t tail[kMaxTailBytes];
+};
+struct LosslessWarpShared : LosslessShared {
+#if CFCK_HAS_STAGING
+  StagedShared staged;
+#endif
 };
 
 // Header and sections of a chunk, the same in all lanes.
@@ -74,6 +80,12 @@ CFCK_DEVICE bool spread_masked_values(const DeviceChunk& chunk, const LosslessSe
                                static_cast<Word*>(chunk.out));
 }
 
+// The same for a whole chunk, apart from what decodes it, whose registers it has no need of.
+template <class Word>
+CFCK_DEVICE_CALL bool spread_masked_chunk(const DeviceChunk& chunk) {
+  return spread_masked_values<Word>(chunk, lossless_sections(chunk), {0, chunk.n_values});
+}
+
 // Decodes one chunk of a format with 32 symbols.
 template <class Format, unsigned n_sets>
 class LosslessWarp {
@@ -81,6 +93,11 @@ class LosslessWarp {
   // A value is computed in these: a register has 32 bits at least.
   using Bits = std::conditional_t<sizeof(Word) == 8, std::uint64_t, std::uint32_t>;
   static constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
+  // Fewer groups are not worth a stage; so many are decoded one by one after a group that is not
+  // plain, since others may follow.
+  static constexpr std::uint32_t kUnstagedGroups = 32;
+  // For words of 64 bits there are not enough registers beside it.
+  static constexpr bool kIsStaged = sizeof(Word) < 8;
   static constexpr Word kRawMask = static_cast<Word>((Word{1} << kRawMantissa) - 1);
 
  public:
@@ -100,20 +117,20 @@ class LosslessWarp {
   CFCK_DEVICE const DeviceLanes<n_sets>& lanes() const { return lanes_; }
   CFCK_DEVICE const DeviceTail& tail() const { return tail_; }
 
-  CFCK_DEVICE bool decode(std::uint32_t words_at) {
+  CFCK_DEVICE bool decode(std::uint32_t words_at, LosslessWarpShared& shared) {
     if (!open(words_at)) {
       return false;
     }
     const bool has_mask = (s_.flags & kHasMask) != 0;
     values_ = reinterpret_cast<Word*>(has_mask ? chunk_.values : chunk_.out);
-    if (!decode_values()) {
+    if (!decode_values(shared)) {
       return false;
     }
     if (!has_mask) {
       return true;
     }
     simt::sync_warp();
-    return spread_masked_values<Word>(chunk_, s_, {0, chunk_.n_values});
+    return spread_masked_chunk<Word>(chunk_);
   }
 
   CFCK_DEVICE static std::uint32_t group_raw_bytes(bool has_signs, unsigned trailing_zero_bits,
@@ -124,10 +141,16 @@ class LosslessWarp {
   // The high bits of a value with the symbol: those of the window's exponents, nothing for others.
   // They are the upper half of a word of 64 bits.
   CFCK_DEVICE static std::uint32_t top_of_symbol(std::uint32_t scale_bin, std::uint32_t symbol) {
+    return top_below(first_field(scale_bin), symbol);
+  }
+  // The field of symbol 0, and the high bits by it.
+  CFCK_DEVICE static std::uint32_t first_field(std::uint32_t scale_bin) {
+    return (scale_bin / kPhases - 4) * 2;
+  }
+  CFCK_DEVICE static std::uint32_t top_below(std::uint32_t first, std::uint32_t symbol) {
     constexpr unsigned kHighBits = Format::kBits < 32 ? Format::kBits : 32;
     constexpr unsigned kShift = kRawMantissa - (Format::kBits - kHighBits);
     constexpr std::uint32_t kMagnitude = (std::uint32_t{1} << (kHighBits - 1)) - 1;
-    const std::uint32_t first = (scale_bin / kPhases - 4) * 2;
     const std::uint32_t field = first - (symbol & ~1u) + (symbol & 1u);
     return symbol >= Format::kSymbolZero ? 0 : field << kShift & kMagnitude;
   }
@@ -186,28 +209,115 @@ class LosslessWarp {
     return raw_bytes == s_.raw.n_bytes + tail_.in_lanes;
   }
 
-  // All groups but those whose raw bits the lanes carry; then these, whose symbols are decoded
-  // twice: the raw bits are there when the states have come to their end.
-  CFCK_DEVICE bool decode_values() {
+  // All groups but those whose raw bits the lanes carry, in long runs where they are plain; then
+  // these, whose symbols are decoded twice: the raw bits are there when the states have come to
+  // their end.
+  CFCK_DEVICE bool decode_values(LosslessWarpShared& shared) {
     const std::uint8_t* raw = s_.raw.data;
-    std::uint32_t first = 0;
-    std::uint32_t last = tail_.first_group;
+    std::uint32_t g = 0;
     CFCK_NO_UNROLL
-    for (bool is_tail = false;; is_tail = true) {
+    while (true) {
+      std::uint32_t last = tail_.first_group;
+#if CFCK_HAS_STAGING
+      if constexpr (kIsStaged) {
+        g = decode_staged_groups(shared.staged, g, raw);
+        last = last - g > kUnstagedGroups ? g + kUnstagedGroups : last;
+      }
+#endif
+      const bool is_tail = g == tail_.first_group;
       if (is_tail) {
         if (!fill_tail(raw)) {
           return false;
         }
         raw = shared_.tail;
-        first = tail_.first_group;
         last = n_groups_;
       }
-      raw = decode_groups(first, last, raw);
+      raw = decode_groups(g, last, raw);
+      g = last;
       if (is_tail) {
         return escape_at_ * sizeof(Word) == s_.escapes.n_bytes;
       }
     }
   }
+
+#if CFCK_HAS_STAGING
+  // Decodes whole plain groups from `first` on until one is not, or all are done that have their
+  // raw bits in the section. Returns the group after them, and moves `raw` behind theirs.
+  CFCK_DEVICE std::uint32_t decode_staged_groups(StagedShared& shared, std::uint32_t first,
+                                                 const std::uint8_t*& raw) {
+    using Groups = PlainGroups<Format>;
+    const std::uint32_t n_whole = n_values_ / kGroupSize;
+    const std::uint32_t last = tail_.first_group < n_whole ? tail_.first_group : n_whole;
+    if (!has_signs_ || first + kUnstagedGroups > last) {
+      return first;
+    }
+    const unsigned lane = simt::lane();
+    const auto record_of = [&](std::uint32_t g) {
+      const std::uint32_t at = g + lane;
+      return lane >= Groups::kRun ? 0 : at < last ? chunk_.groups[at] : 1;
+    };
+    std::uint32_t records = record_of(first);
+    if (simt::any(!is_plain_group(records))) {
+      return first;
+    }
+    StagedRaw<Format> staged(shared, raw, s_.raw.data + s_.raw.n_bytes, last - first);
+    WordStream<n_sets> words(lanes_, shared.words);
+    std::uint32_t g = first;
+    Word* values = values_ + std::size_t{first} * kGroupSize;
+    CFCK_NO_UNROLL
+    while (true) {
+      const std::uint32_t others = simt::ballot(!is_plain_group(records));
+      const unsigned n_plain = others == 0 ? Groups::kRun : simt::lowest_bit(others);
+      if (n_plain == 0) {
+        break;
+      }
+      // Of each group: its table, and the field of its first symbol.
+      const std::uint32_t scale_bin = bin_of(records);
+      const std::uint32_t facts = first_field(scale_bin) << 2 | scale_bin % kPhases;
+      records = record_of(g + Groups::kRun);
+      const std::uint8_t* stage = staged.await();
+      CFCK_NO_UNROLL
+      for (unsigned i = 0; i < n_plain; ++i) {
+        decode_staged_group(words, simt::shuffle(facts, i), stage, values);
+        stage += Groups::kBytes;
+        values += kGroupSize;
+      }
+      g += n_plain;
+      staged.free();
+      if (n_plain < Groups::kRun) {
+        break;
+      }
+    }
+    staged.close();
+    words.close();
+    raw += (g - first) * Groups::kBytes;
+    return g;
+  }
+
+  CFCK_DEVICE void decode_staged_group(WordStream<n_sets>& words, std::uint32_t facts,
+                                       const std::uint8_t* stage, Word* values) {
+    Bits bits[kLaneValues] = {};
+    load_raw_bits<true>(stage, 0, kGroupSize, bits);
+    const DeviceTable& table = shared_.tables[2 + facts % kPhases];
+    const auto first = static_cast<std::uint32_t>(static_cast<std::int32_t>(facts) >> 2);
+    const std::uint32_t top_of_lane = top_below(first, simt::lane());
+    std::uint32_t symbols[kLaneValues];
+    bool has_escape = false;
+    CFCK_UNROLL
+    for (unsigned t = 0; t < kLaneValues; ++t) {
+      if (t % n_sets == 0) {
+        words.refill();
+      }
+      symbols[t] = words.step(t % n_sets, table);
+      has_escape = has_escape || symbols[t] == Format::kSymbolEscape;
+      const std::uint32_t top = simt::shuffle(top_of_lane, symbols[t]);
+      values[t * simt::kWarpLanes + simt::lane()] = value_of(bits[t], top);
+    }
+    if (simt::any(has_escape)) {
+      store_escapes(symbols, values);
+    }
+  }
+#endif
 
   // Puts the raw bits of the last groups into shared memory; those in the section are at `raw`.
   CFCK_DEVICE bool fill_tail(const std::uint8_t* raw) {
@@ -355,7 +465,7 @@ class LosslessWarp {
 // was written is unspecified.
 template <class Format>
 CFCK_DEVICE bool decode_lossless_chunk(const DeviceChunk& chunk, const DeviceTable* static_tables,
-                                       LosslessShared& shared) {
+                                       LosslessWarpShared& shared) {
   const LosslessSections sections = lossless_sections(chunk);
   std::uint32_t at = 0;
   unsigned n_sets = 0;
@@ -367,11 +477,11 @@ CFCK_DEVICE bool decode_lossless_chunk(const DeviceChunk& chunk, const DeviceTab
   }
   switch (n_sets) {
     case 1:
-      return LosslessWarp<Format, 1>(chunk, sections, shared).decode(at);
+      return LosslessWarp<Format, 1>(chunk, sections, shared).decode(at, shared);
     case 2:
-      return LosslessWarp<Format, 2>(chunk, sections, shared).decode(at);
+      return LosslessWarp<Format, 2>(chunk, sections, shared).decode(at, shared);
     default:
-      return LosslessWarp<Format, 4>(chunk, sections, shared).decode(at);
+      return LosslessWarp<Format, 4>(chunk, sections, shared).decode(at, shared);
   }
 }
 

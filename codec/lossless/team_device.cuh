@@ -9,7 +9,7 @@ namespace cfck::codec {
 
 // The shared memory of a block.
 struct LosslessTeamShared {
-  LosslessShared chunk;
+  LosslessWarpShared chunk;
   TeamShared team;
 };
 
@@ -214,12 +214,14 @@ CFCK_DEVICE std::uint32_t open_for_team(const DeviceChunk& chunk, const DeviceTa
     return kTeamRefused;
   }
   if (n_sets == 1) {
-    return LosslessWarp<Format, 1>(chunk, sections, shared.chunk).decode(at) ? kTeamDone
-                                                                             : kTeamRefused;
+    return LosslessWarp<Format, 1>(chunk, sections, shared.chunk).decode(at, shared.chunk)
+               ? kTeamDone
+               : kTeamRefused;
   }
   if (n_sets == 2) {
-    return LosslessWarp<Format, 2>(chunk, sections, shared.chunk).decode(at) ? kTeamDone
-                                                                             : kTeamRefused;
+    return LosslessWarp<Format, 2>(chunk, sections, shared.chunk).decode(at, shared.chunk)
+               ? kTeamDone
+               : kTeamRefused;
   }
   LosslessWarp<Format, kMaxDeviceLaneSets> warp(chunk, sections, shared.chunk);
   if (!warp.open(at)) {
@@ -245,7 +247,7 @@ CFCK_DEVICE bool decode_lossless_by_team(const DeviceChunk& chunk, const DeviceT
 // Kernels decode such chunks (device/kernels.inc): LosslessChunksF64 and so on.
 template <class Format>
 struct LosslessChunks {
-  using Shared = LosslessShared;
+  using Shared = LosslessWarpShared;
   using TeamShared = LosslessTeamShared;
 
   CFCK_DEVICE static bool decode(const DeviceChunk& chunk, const DeviceTable* static_tables,

@@ -24,6 +24,21 @@ DriverPointer address_of(const void* pointer) {
 
 }  // namespace
 
+// What a queue takes of the driver, to be kept for the next one: making it takes as long as
+// planning a small load.
+struct QueueResources {
+  DriverStream copies = nullptr;
+  // Hashing waits for memory and decoding for instructions: they go on side by side.
+  DriverStream hashes = nullptr;
+  DriverStream lane = nullptr;  // beside the caller's stream
+  std::vector<DriverEvent> events;
+
+  std::array<DriverStream, 3> streams() const { return {copies, hashes, lane}; }
+};
+
+// More queues than this are hardly ever in use at the same time.
+constexpr std::size_t kMaxIdleQueues = 8;
+
 class CudaDevice {
  public:
   static Result<std::unique_ptr<CudaDevice>> open(const Driver& driver, int number);
@@ -35,12 +50,24 @@ class CudaDevice {
   // Loads the code that has the kernel at its first use. Requires: the context is
   // current.
   Result<DriverFunction> function_of(const KernelForm& form);
-  // Requires: the context is current.
+  // Requires, as what follows: the context is current.
   Result<void> copy_to_host(MutableBytes to, const std::byte* from);
+  // Queue::keep().
+  Result<const std::byte*> keep(ByteView constants);
+  // Returns those of an earlier queue, or new ones.
+  Result<QueueResources> take_resources();
+  // Requires: nothing of them has failed.
+  void give_back(QueueResources resources);
+  void destroy(const QueueResources& resources) const;
 
  private:
   CudaDevice(const Driver& driver, int number) : driver_(driver), number_(number) {}
   Result<void> prepare();
+  // Copies to the device, and waits for it.
+  Result<void> copy_from_host(DriverPointer to, ByteView from);
+  // The stream of the copies that somebody waits for; with `copying_` held.
+  Result<DriverStream> own_stream();
+  Result<void> wait_for_copy(const char* what);
 
   const Driver& driver_;
   const int number_;
@@ -50,7 +77,11 @@ class CudaDevice {
   std::map<std::string, DriverModule> modules_;  // by the sources of their kernels
   std::map<const KernelForm*, DriverFunction> functions_;
   std::mutex copying_;
-  DriverStream copies_ = nullptr;  // to the host
+  DriverStream copies_ = nullptr;
+  std::mutex keeping_;
+  std::map<const std::byte*, DriverPointer> kept_;  // by their addresses on the host
+  std::mutex resources_mutex_;
+  std::vector<QueueResources> idle_;
 };
 
 namespace {
@@ -95,7 +126,10 @@ class CudaQueue final : public device::Queue {
   ~CudaQueue() override;
 
   Result<void> start();
+  Result<const std::byte*> keep(ByteView constants) override;
   Result<void> upload(std::byte* to, ByteView from) override;
+  void use_lane(unsigned lane) override { lane_ = lane; }
+  Result<void> join_lanes() override;
   Result<void> launch(const device::Launch& launch) override;
   Result<void> download(MutableBytes to, const std::byte* from) override;
   Result<std::uint64_t> mark() override;
@@ -103,23 +137,25 @@ class CudaQueue final : public device::Queue {
   void wait_for_all() noexcept override;
 
  private:
+  // An error when `result` is one, after which the resources are of no use to others.
+  Result<void> check(DriverResult result, const char* what);
   Result<DriverEvent> take_event();
   // Lets `stream` wait for what `other` has to do so far.
   Result<void> join(DriverStream stream, DriverStream other);
   // Lets work wait for the copies so far.
   Result<void> join_copies();
-  // Lets the caller's stream wait for everything so far.
+  // Lets work of the lane wait for the hashes so far as well.
   Result<void> join_all();
+  DriverStream lane_stream() const { return lane_ == 0 ? stream_ : resources_.lane; }
 
   CudaDevice& device_;
   const Driver& driver_;
   const DriverStream stream_;
-  DriverStream copies_ = nullptr;
-  // Hashing waits for memory and decoding for instructions: they go on side by side.
-  DriverStream hashes_ = nullptr;
+  QueueResources resources_;  // `events` has those that nobody waits for
+  unsigned lane_ = 0;
+  bool has_failed_ = false;
   bool has_new_copies_ = false;
   bool has_new_hashes_ = false;
-  std::vector<DriverEvent> idle_events_;
   std::map<std::uint64_t, DriverEvent> marks_;
   std::uint64_t next_mark_ = 1;
 };
@@ -130,7 +166,7 @@ void CudaQueue::wait_for_all() noexcept {
   for (const auto& [mark, event] : marks_) {
     (void)driver_.EventSynchronize(event);
   }
-  for (const DriverStream stream : {copies_, hashes_}) {
+  for (const DriverStream stream : resources_.streams()) {
     if (stream != nullptr) {
       (void)driver_.StreamSynchronize(stream);
     }
@@ -140,17 +176,19 @@ void CudaQueue::wait_for_all() noexcept {
 
 CudaQueue::~CudaQueue() {
   const CurrentContext current(device_);
-  for (const DriverStream stream : {copies_, hashes_}) {
-    if (stream != nullptr) {
-      (void)driver_.StreamDestroy(stream);
-    }
-  }
   for (const auto& [mark, event] : marks_) {
-    (void)driver_.EventDestroy(event);
+    resources_.events.push_back(event);
   }
-  for (const DriverEvent event : idle_events_) {
-    (void)driver_.EventDestroy(event);
+  if (has_failed_ || !marks_.empty()) {
+    device_.destroy(resources_);
+  } else {
+    device_.give_back(std::move(resources_));
   }
+}
+
+Result<void> CudaQueue::check(DriverResult result, const char* what) {
+  has_failed_ = has_failed_ || result != 0;
+  return cuda::check(driver_, result, what);
 }
 
 Result<void> CudaQueue::start() {
@@ -158,34 +196,39 @@ Result<void> CudaQueue::start() {
   CFCK_TRY(current.check());
   if (stream_ != nullptr) {
     DriverContext context = nullptr;
-    CFCK_TRY(check(driver_, driver_.StreamGetCtx(stream_, &context), "use the stream"));
+    CFCK_TRY(check(driver_.StreamGetCtx(stream_, &context), "use the stream"));
     if (context != device_.context()) {
       return invalid_argument("the stream is of another device than cuda:" +
                               std::to_string(device_.number()));
     }
   }
-  for (DriverStream* const stream : {&copies_, &hashes_}) {
-    CFCK_TRY(check(driver_, driver_.StreamCreate(stream, kStreamNonBlocking), "make a stream"));
-  }
+  CFCK_TRY_ASSIGN(resources_, device_.take_resources());
   // Whoever had the memory before may still use it in the caller's stream.
-  return join(copies_, stream_);
+  CFCK_TRY(join(resources_.lane, stream_));
+  return join(resources_.copies, stream_);
+}
+
+Result<const std::byte*> CudaQueue::keep(ByteView constants) {
+  const CurrentContext current(device_);
+  CFCK_TRY(current.check());
+  return device_.keep(constants);
 }
 
 Result<void> CudaQueue::join(DriverStream stream, DriverStream other) {
   CFCK_TRY_ASSIGN(const DriverEvent event, take_event());
-  idle_events_.push_back(event);  // a wait refers to what was recorded before it
-  CFCK_TRY(check(driver_, driver_.EventRecord(event, other), "record an event"));
-  return check(driver_, driver_.StreamWaitEvent(stream, event, 0), "wait for an event");
+  resources_.events.push_back(event);  // a wait refers to what was recorded before it
+  CFCK_TRY(check(driver_.EventRecord(event, other), "record an event"));
+  return check(driver_.StreamWaitEvent(stream, event, 0), "wait for an event");
 }
 
 Result<DriverEvent> CudaQueue::take_event() {
   DriverEvent event = nullptr;
-  if (!idle_events_.empty()) {
-    event = idle_events_.back();
-    idle_events_.pop_back();
+  if (!resources_.events.empty()) {
+    event = resources_.events.back();
+    resources_.events.pop_back();
     return event;
   }
-  CFCK_TRY(check(driver_, driver_.EventCreate(&event, kEventDisableTiming), "make an event"));
+  CFCK_TRY(check(driver_.EventCreate(&event, kEventDisableTiming), "make an event"));
   return event;
 }
 
@@ -196,7 +239,7 @@ Result<void> CudaQueue::upload(std::byte* to, ByteView from) {
   const CurrentContext current(device_);
   CFCK_TRY(current.check());
   has_new_copies_ = true;
-  return check(driver_, driver_.MemcpyHtoDAsync(address_of(to), from.data(), from.size(), copies_),
+  return check(driver_.MemcpyHtoDAsync(address_of(to), from.data(), from.size(), resources_.copies),
                "copy to the device");
 }
 
@@ -204,8 +247,8 @@ Result<void> CudaQueue::join_copies() {
   if (!has_new_copies_) {
     return {};
   }
-  CFCK_TRY(join(stream_, copies_));
-  CFCK_TRY(join(hashes_, copies_));
+  CFCK_TRY(join(lane_stream(), resources_.copies));
+  CFCK_TRY(join(resources_.hashes, resources_.copies));
   has_new_copies_ = false;
   return {};
 }
@@ -213,10 +256,18 @@ Result<void> CudaQueue::join_copies() {
 Result<void> CudaQueue::join_all() {
   CFCK_TRY(join_copies());
   if (has_new_hashes_) {
-    CFCK_TRY(join(stream_, hashes_));
+    CFCK_TRY(join(lane_stream(), resources_.hashes));
     has_new_hashes_ = false;
   }
   return {};
+}
+
+Result<void> CudaQueue::join_lanes() {
+  const CurrentContext current(device_);
+  CFCK_TRY(current.check());
+  CFCK_TRY(join_all());
+  CFCK_TRY(join(stream_, resources_.lane));
+  return join(resources_.lane, stream_);
 }
 
 Result<void> CudaQueue::launch(const device::Launch& launch) {
@@ -230,10 +281,10 @@ Result<void> CudaQueue::launch(const device::Launch& launch) {
   has_new_hashes_ = has_new_hashes_ || is_hash;
   device::Launch copy = launch;  // the driver copies the argument too
   void* parameters[] = {copy.argument.data()};
-  return check(driver_,
-               driver_.LaunchKernel(function, chosen.n_blocks, 1, 1, 32 * chosen.warps_per_block, 1,
-                                    1, 0, is_hash ? hashes_ : stream_, parameters, nullptr),
-               "start a kernel");
+  return check(
+      driver_.LaunchKernel(function, chosen.n_blocks, 1, 1, 32 * chosen.warps_per_block, 1, 1, 0,
+                           is_hash ? resources_.hashes : lane_stream(), parameters, nullptr),
+      "start a kernel");
 }
 
 Result<void> CudaQueue::download(MutableBytes to, const std::byte* from) {
@@ -243,7 +294,7 @@ Result<void> CudaQueue::download(MutableBytes to, const std::byte* from) {
   const CurrentContext current(device_);
   CFCK_TRY(current.check());
   CFCK_TRY(join_all());
-  return check(driver_, driver_.MemcpyDtoHAsync(to.data(), address_of(from), to.size(), stream_),
+  return check(driver_.MemcpyDtoHAsync(to.data(), address_of(from), to.size(), lane_stream()),
                "copy from the device");
 }
 
@@ -252,12 +303,8 @@ Result<std::uint64_t> CudaQueue::mark() {
   CFCK_TRY(current.check());
   CFCK_TRY(join_all());
   CFCK_TRY_ASSIGN(const DriverEvent event, take_event());
-  const DriverResult result = driver_.EventRecord(event, stream_);
-  if (result != 0) {
-    idle_events_.push_back(event);
-    return driver_error(driver_, result, "record an event");
-  }
   marks_.emplace(next_mark_, event);
+  CFCK_TRY(check(driver_.EventRecord(event, lane_stream()), "record an event"));
   return next_mark_++;
 }
 
@@ -269,9 +316,9 @@ Result<void> CudaQueue::wait(std::uint64_t mark) {
   const CurrentContext current(device_);
   CFCK_TRY(current.check());
   const DriverResult result = driver_.EventSynchronize(found->second);
-  idle_events_.push_back(found->second);
+  resources_.events.push_back(found->second);
   marks_.erase(found);
-  return check(driver_, result, "decode");
+  return check(result, "decode");
 }
 
 }  // namespace
@@ -331,19 +378,93 @@ Result<DriverFunction> CudaDevice::function_of(const KernelForm& form) {
   return function;
 }
 
-Result<void> CudaDevice::copy_to_host(MutableBytes to, const std::byte* from) {
-  const std::lock_guard lock(copying_);
+Result<DriverStream> CudaDevice::own_stream() {
   if (copies_ == nullptr) {
     CFCK_TRY(check(driver_, driver_.StreamCreate(&copies_, kStreamNonBlocking), "make a stream"));
   }
-  CFCK_TRY(check(driver_, driver_.MemcpyDtoHAsync(to.data(), address_of(from), to.size(), copies_),
+  return copies_;
+}
+
+Result<void> CudaDevice::copy_to_host(MutableBytes to, const std::byte* from) {
+  const std::lock_guard lock(copying_);
+  CFCK_TRY_ASSIGN(const DriverStream stream, own_stream());
+  CFCK_TRY(check(driver_, driver_.MemcpyDtoHAsync(to.data(), address_of(from), to.size(), stream),
                  "copy from the device"));
+  return wait_for_copy("copy from the device");
+}
+
+Result<void> CudaDevice::wait_for_copy(const char* what) {
   const DriverResult result = driver_.StreamSynchronize(copies_);
   if (result != 0) {
     // The copy may still be under way; nobody else is to wait for it.
     (void)driver_.StreamSynchronize(std::exchange(copies_, nullptr));
   }
-  return check(driver_, result, "copy from the device");
+  return check(driver_, result, what);
+}
+
+Result<void> CudaDevice::copy_from_host(DriverPointer to, ByteView from) {
+  const std::lock_guard lock(copying_);
+  CFCK_TRY_ASSIGN(const DriverStream stream, own_stream());
+  CFCK_TRY(check(driver_, driver_.MemcpyHtoDAsync(to, from.data(), from.size(), stream),
+                 "copy to the device"));
+  return wait_for_copy("copy to the device");
+}
+
+Result<const std::byte*> CudaDevice::keep(ByteView constants) {
+  const std::lock_guard lock(keeping_);
+  const auto as_pointer = [](DriverPointer address) {
+    return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(address));
+  };
+  if (const auto found = kept_.find(constants.data()); found != kept_.end()) {
+    return as_pointer(found->second);
+  }
+  DriverPointer address = 0;
+  CFCK_TRY(check(driver_, driver_.MemAlloc(&address, constants.size()), "reserve memory"));
+  if (Result<void> copied = copy_from_host(address, constants); !copied) {
+    (void)driver_.MemFree(address);
+    return std::move(copied).error();
+  }
+  kept_.emplace(constants.data(), address);
+  return as_pointer(address);
+}
+
+Result<QueueResources> CudaDevice::take_resources() {
+  {
+    const std::lock_guard lock(resources_mutex_);
+    if (!idle_.empty()) {
+      QueueResources resources = std::move(idle_.back());
+      idle_.pop_back();
+      return resources;
+    }
+  }
+  QueueResources resources;
+  for (DriverStream* const stream : {&resources.copies, &resources.hashes, &resources.lane}) {
+    if (const DriverResult result = driver_.StreamCreate(stream, kStreamNonBlocking); result != 0) {
+      destroy(resources);
+      return driver_error(driver_, result, "make a stream");
+    }
+  }
+  return resources;
+}
+
+void CudaDevice::give_back(QueueResources resources) {
+  const std::lock_guard lock(resources_mutex_);
+  if (resources.copies == nullptr || idle_.size() == kMaxIdleQueues) {
+    destroy(resources);
+  } else {
+    idle_.push_back(std::move(resources));
+  }
+}
+
+void CudaDevice::destroy(const QueueResources& resources) const {
+  for (const DriverStream stream : resources.streams()) {
+    if (stream != nullptr) {
+      (void)driver_.StreamDestroy(stream);
+    }
+  }
+  for (const DriverEvent event : resources.events) {
+    (void)driver_.EventDestroy(event);
+  }
 }
 
 Result<CudaDevice*> open_device(int number) {

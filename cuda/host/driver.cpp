@@ -58,6 +58,8 @@ Result<void> find_functions(void* library, Driver& driver) {
   find(driver.EventRecord, "cuEventRecord");
   find(driver.EventSynchronize, "cuEventSynchronize");
   find(driver.EventDestroy, "cuEventDestroy_v2");
+  find(driver.MemAlloc, "cuMemAlloc_v2");
+  find(driver.MemFree, "cuMemFree_v2");
   find(driver.MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
   find(driver.MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2");
   find(driver.PointerGetAttribute, "cuPointerGetAttribute");

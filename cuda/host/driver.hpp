@@ -58,6 +58,8 @@ struct Driver {
   DriverResult (*EventRecord)(DriverEvent event, DriverStream stream);
   DriverResult (*EventSynchronize)(DriverEvent event);
   DriverResult (*EventDestroy)(DriverEvent event);
+  DriverResult (*MemAlloc)(DriverPointer* address, std::size_t n_bytes);
+  DriverResult (*MemFree)(DriverPointer address);
   DriverResult (*MemcpyHtoDAsync)(DriverPointer to, const void* from, std::size_t n_bytes,
                                   DriverStream stream);
   DriverResult (*MemcpyDtoHAsync)(void* to, DriverPointer from, std::size_t n_bytes,

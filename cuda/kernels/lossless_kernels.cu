@@ -9,7 +9,7 @@ namespace cfck::cuda {
   extern "C" __global__ void __launch_bounds__(kLosslessWarpsPerBlock* simt::kWarpLanes, \
                                                kLosslessBlocks)                          \
       cfck_lossless_##dtype(const codec::DeviceBatch batch) {                            \
-    __shared__ codec::LosslessShared shared[kLosslessWarpsPerBlock];                     \
+    __shared__ codec::LosslessWarpShared shared[kLosslessWarpsPerBlock];                 \
     decode_batch<codec::LosslessChunks##Dtype>(batch, shared);                           \
   }
 #include "device/kernels.inc"

@@ -80,7 +80,7 @@ struct Summary {
 
 // How much memory a load may take, and who is told of it.
 struct LoadOptions {
-  // Size of one of the three parts of the staging memory, and of the device's copies. It is larger
+  // Size of one of the four parts of the staging memory, and of the device's copies. It is larger
   // where a chunk or a pack of small records needs more.
   std::size_t part_bytes = std::size_t{32} << 20;
   // Memory of the device while chunks are decoded. Chunks that do not fit in it are decoded by the
@@ -111,11 +111,11 @@ class CFCK_API Decoder {
   Decoder& operator=(Decoder&&) noexcept;
 
   // Memory of the device, at an address that is a multiple of 256: at most
-  // LoadOptions::scratch_bytes, 256 KiB of tables and, for the compressed bytes under way, as much
-  // as staging_bytes().
+  // LoadOptions::scratch_bytes and, for the compressed bytes under way, as much as staging_bytes().
+  // The first load of a process on a device takes 256 KiB there for tables, and keeps them.
   std::size_t workspace_bytes() const;
   // Memory of the host, at an address that is a multiple of 16; copies are fastest from pinned
-  // memory. At most 96 MiB for chunks of ordinary size; for a DeviceSource a kilobyte for each
+  // memory. At most 128 MiB for chunks of ordinary size; for a DeviceSource a kilobyte for each
   // chunk, and a few megabytes where the host decodes some.
   std::size_t staging_bytes() const;
 

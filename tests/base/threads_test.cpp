@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <new>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "base/threads/thread_team.hpp"
 
 namespace cfck {
 namespace {
@@ -78,6 +81,48 @@ TEST(ParallelFor, TurnsExceptionsIntoErrors) {
   EXPECT_EQ(bug.error().code, ErrorCode::kInternal);
 }
 
+TEST(ThreadTeam, RunsLoopAfterLoop) {
+  ThreadTeam team;
+  std::vector<std::atomic<int>> seen(64);
+  for (unsigned round = 0; round < 2000; ++round) {
+    const unsigned threads = round % 5;  // 0 is one
+    const std::size_t n_tasks = round % 65;
+    const auto result =
+        team.parallel_for(n_tasks, threads, [&](std::size_t i, unsigned worker) -> Result<void> {
+          EXPECT_LT(worker, std::max(1u, threads));
+          ++seen[i];
+          return {};
+        });
+    ASSERT_TRUE(result);
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      ASSERT_EQ(seen[i].exchange(0), i < n_tasks ? 1 : 0);
+    }
+  }
+}
+
+TEST(ThreadTeam, GoesOnAfterAFailure) {
+  ThreadTeam team;
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> n_run{0};
+    const auto failed = team.parallel_for(1000000, 3, [&](std::size_t i, unsigned) -> Result<void> {
+      ++n_run;
+      if (round % 2 == 0) throw std::bad_alloc();
+      return failure(i);
+    });
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().code, round % 2 == 0 ? ErrorCode::kOutOfMemory : ErrorCode::kCorrupt);
+    EXPECT_LE(n_run, 6);
+    EXPECT_TRUE(team.parallel_for(5, 3, [](std::size_t, unsigned) { return Result<void>(); }));
+  }
+}
+
+TEST(ThreadTeam, MayHaveNothingToDo) {
+  const ThreadTeam never_asked;
+  ThreadTeam team;
+  EXPECT_TRUE(
+      team.parallel_for(0, 8, [](std::size_t, unsigned) -> Result<void> { return failure(0); }));
+}
+
 struct Log {
   std::vector<int> finished;  // on the caller's thread
   std::atomic<int> in_flight{0};
@@ -86,39 +131,45 @@ struct Log {
   std::atomic<int> n_destroyed{0};
 };
 
-class TestJob final : public OrderedPipeline::Job {
+// Counts itself among what is in flight as long as the pipeline has it.
+class Counted {
  public:
-  TestJob(Log& log, int number, int fails_in_run = -1, int fails_in_finish = -1)
-      : log_(log), number_(number), run_(fails_in_run), finish_(fails_in_finish) {
+  explicit Counted(Log& log) : log_(log) {
     const int now = ++log_.in_flight;
     int most = log_.most_in_flight;
     while (most < now && !log_.most_in_flight.compare_exchange_weak(most, now)) {
     }
   }
-  ~TestJob() override {
+  ~Counted() {
     --log_.in_flight;
     ++log_.n_destroyed;
-  }
-  Result<void> run(unsigned) override {
-    ++log_.n_run;
-    if (number_ % 7 == 0) {
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
-    return number_ == run_ ? Result<void>(failure(static_cast<std::size_t>(number_)))
-                           : Result<void>();
-  }
-  Result<void> finish() override {
-    log_.finished.push_back(number_);
-    return number_ == finish_ ? Result<void>(failure(static_cast<std::size_t>(number_)))
-                              : Result<void>();
   }
 
  private:
   Log& log_;
-  int number_;
-  int run_;
-  int finish_;
 };
+
+Result<void> submit_test(OrderedPipeline& pipeline, Log& log, int number, int fails_in_work = -1,
+                         int fails_in_take = -1) {
+  const auto counted = std::make_shared<Counted>(log);
+  return pipeline.submit(
+      [&log, number, fails_in_work, counted](unsigned) -> Result<std::unique_ptr<int>> {
+        ++log.n_run;
+        if (number % 7 == 0) {
+          std::this_thread::sleep_for(std::chrono::microseconds(200));
+        }
+        if (number == fails_in_work) {
+          return failure(static_cast<std::size_t>(number));
+        }
+        return std::make_unique<int>(number);
+      },
+      [&log, number, fails_in_take, counted](std::unique_ptr<int> result) -> Result<void> {
+        EXPECT_EQ(*result, number);
+        log.finished.push_back(*result);
+        return number == fails_in_take ? Result<void>(failure(static_cast<std::size_t>(number)))
+                                       : Result<void>();
+      });
+}
 
 TEST(OrderedPipeline, KeepsTheOrderAndABound) {
   for (const unsigned threads : {1u, 2u, 4u}) {
@@ -126,7 +177,7 @@ TEST(OrderedPipeline, KeepsTheOrderAndABound) {
     OrderedPipeline pipeline(threads);
     EXPECT_EQ(pipeline.threads(), threads);
     for (int i = 0; i < 500; ++i) {
-      ASSERT_TRUE(pipeline.submit(std::make_unique<TestJob>(log, i)));
+      ASSERT_TRUE(submit_test(pipeline, log, i));
     }
     ASSERT_TRUE(pipeline.drain());
     ASSERT_EQ(log.finished.size(), 500U);
@@ -136,29 +187,29 @@ TEST(OrderedPipeline, KeepsTheOrderAndABound) {
     // One more than are in flight: the one that submit() is about to take.
     EXPECT_LE(log.most_in_flight, static_cast<int>(2 * threads + 1));
     // It can be used again.
-    ASSERT_TRUE(pipeline.submit(std::make_unique<TestJob>(log, 500)));
+    ASSERT_TRUE(submit_test(pipeline, log, 500));
     ASSERT_TRUE(pipeline.drain());
     EXPECT_EQ(log.finished.size(), 501U);
   }
 }
 
-void check_failure(unsigned threads, int fails_in_run, int fails_in_finish) {
+void check_failure(unsigned threads, int fails_in_work, int fails_in_take) {
   Log log;
   {
     OrderedPipeline pipeline(threads);
     Result<void> result;
     for (int i = 0; i < 100 && result; ++i) {
-      result = pipeline.submit(std::make_unique<TestJob>(log, i, fails_in_run, fails_in_finish));
+      result = submit_test(pipeline, log, i, fails_in_work, fails_in_take);
     }
     if (result) {
       result = pipeline.drain();
     }
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().message, "20");
-    EXPECT_FALSE(pipeline.submit(std::make_unique<TestJob>(log, 1000)));
+    EXPECT_FALSE(submit_test(pipeline, log, 1000));
     EXPECT_FALSE(pipeline.drain());
   }
-  EXPECT_EQ(log.finished.back(), fails_in_run >= 0 ? 19 : 20);
+  EXPECT_EQ(log.finished.back(), fails_in_work >= 0 ? 19 : 20);
   EXPECT_EQ(log.in_flight, 0);
 }
 
@@ -174,7 +225,7 @@ TEST(OrderedPipeline, DropsWhatIsNotDrained) {
   {
     OrderedPipeline pipeline(2);
     for (int i = 0; i < 4; ++i) {
-      ASSERT_TRUE(pipeline.submit(std::make_unique<TestJob>(log, i)));
+      ASSERT_TRUE(submit_test(pipeline, log, i));
     }
   }
   EXPECT_EQ(log.n_destroyed, 4);

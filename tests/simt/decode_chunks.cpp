@@ -54,7 +54,7 @@ bool run_lossless(DType dtype, const DeviceChunk& chunk, const simt::Launch& lau
             return decode_lossless_by_team<Format>(chunk, static_device_tables().data(), shared);
           });
         }
-        return run_one<LosslessShared>(launch, [&](LosslessShared& shared) {
+        return run_one<LosslessWarpShared>(launch, [&](LosslessWarpShared& shared) {
           return decode_lossless_chunk<Format>(chunk, static_device_tables().data(), shared);
         });
       },

@@ -50,6 +50,8 @@ TEST(DriverDeclarations, FunctionsAreThoseOfTheHeader) {
   EXPECT_FUNCTION(EventRecord, "cuEventRecord");
   EXPECT_FUNCTION(EventSynchronize, "cuEventSynchronize");
   EXPECT_FUNCTION(EventDestroy, "cuEventDestroy_v2");
+  EXPECT_FUNCTION(MemAlloc, "cuMemAlloc_v2");
+  EXPECT_FUNCTION(MemFree, "cuMemFree_v2");
   EXPECT_FUNCTION(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
   EXPECT_FUNCTION(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2");
   EXPECT_FUNCTION(PointerGetAttribute, "cuPointerGetAttribute");

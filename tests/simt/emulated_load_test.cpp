@@ -305,6 +305,31 @@ TEST_P(EmulatedLoad, ErrorsOfTheDriverAreReported) {
   expect_as_on_host(reader());  // the process is none the worse for it
 }
 
+// The first load of a process takes memory for tables, after that for its output and its workspace.
+TEST(EmulatedTables, NoMemoryForThem) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto load = [](const char* settings) {
+    const Bytes tensor = as_bytes(rows_of(5, 8, 1024));
+    const PlacedFile file(write_file([&](Writer& writer) {
+                            expect_ok(writer.add("a", TensorView{DType::kF32, {8, 1024}, tensor}));
+                          }),
+                          FileIn::kHostMemory);
+    const Reader reader = take(file.open());
+    {
+      const FakeSettings failing(settings);
+      const DeviceLoadResult failed = load_all(reader);
+      std::fprintf(stderr, "%s\n",
+                   failed.result ? "loaded" : failed.result.error().to_string().c_str());
+    }
+    expect_as_on_host(reader);  // the next load makes them
+    std::exit(testing::Test::HasFailure() ? 1 : 0);
+  };
+  const testing::ExitedWithCode done(0);
+  EXPECT_EXIT(load("fail=MemAlloc:3:2"), done, "cannot reserve memory: out of memory");
+  EXPECT_EXIT(load("fail=MemcpyHtoDAsync:1:719"), done, "cannot copy to the device");
+  EXPECT_EXIT(load("fail=StreamSynchronize:1:719"), done, "cannot copy to the device");
+}
+
 // More than a slot of compressed bytes has room for: chunks wait for another slot, and none is left
 // to the host.
 TEST_P(DeviceLoad, ManyMasks) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "codec/common/groups.hpp"
 #include "codec/lossless/chunk_header.hpp"
 #include "tests/codec/test_values.hpp"
 #include "tests/simt/decode_chunks.hpp"
@@ -119,6 +120,51 @@ TEST_P(EmulatedLossless, RefusesWhatTheCpuRefuses) {
 // The chunks have four lane sets.
 TEST_P(EmulatedLossless, RefusesWhatTheCpuRefusesOfManyValues) {
   if (expect_same_refusals(GetParam(), 33000, 4) == 0) GTEST_SKIP() << kNoKernel;
+}
+
+// Chunks of one, two and four lane sets whose raw section begins anywhere: long runs of plain
+// groups take the way through bulk copies.
+TEST(EmulatedLossless, LongRunsAreCopiedInBulk) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E5M2}) {
+    unsigned n_compared = 0;
+    std::uint64_t n_elems = 5000;
+    for (unsigned i = 0; i < 32; ++i, n_elems += 1237) {
+      simt::Launch launch;
+      launch.order = static_cast<simt::LaneOrder>(i % 3);
+      const std::uint64_t copies_before = simt::copies();
+      if (expect_same(dtype, n_elems, make_values(dtype, Pattern::kGaussian, n_elems, n_elems),
+                      launch, i % 2 == 0)) {
+        EXPECT_GT(simt::copies(), copies_before) << dtype_name(dtype) << " " << n_elems;
+        ++n_compared;
+      }
+    }
+    EXPECT_GT(n_compared, 20U) << dtype_name(dtype);
+  }
+}
+
+// Groups that are not plain end a run, and another one begins after them.
+TEST(EmulatedLossless, OtherGroupsBetweenPlainOnes) {
+  constexpr std::uint64_t kGroups = 400;
+  for (unsigned trial = 0; trial < 12; ++trial) {
+    std::vector<std::byte> values =
+        make_values(DType::kF32, Pattern::kGaussian, kGroups * kGroupSize, trial);
+    Random random(trial);
+    for (std::uint64_t g = 40 + trial; g < kGroups; g += 1 + random.next() % 90) {
+      std::byte* const group = values.data() + g * kGroupSize * 4;
+      if (random.next() % 2 == 0) {
+        std::memset(group, 0, kGroupSize * 4);
+      } else {
+        for (unsigned i = 0; i < kGroupSize; ++i) {
+          group[4 * i] = group[4 * i + 1] = std::byte{0};  // trailing zero bits
+        }
+      }
+    }
+    simt::Launch launch;
+    launch.order = static_cast<simt::LaneOrder>(trial % 3);
+    const std::uint64_t copies_before = simt::copies();
+    EXPECT_TRUE(expect_same(DType::kF32, kGroups * kGroupSize, values, launch, trial % 2 == 0));
+    EXPECT_GT(simt::copies(), copies_before + 4);
+  }
 }
 
 // A payload in which two values are escapes and one of them is not stored, as the header says. Both

@@ -10,11 +10,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
 #include <vector>
 
+#include "base/simt/staging.cuh"
 #include "base/simt/warp.cuh"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -66,6 +68,15 @@ struct Fiber {
 #endif
 };
 
+// A copy into shared memory that comes as late as it may: when somebody waits for it.
+struct StagedCopy {
+  void* to = nullptr;
+  const std::uint8_t* from = nullptr;
+  std::uint32_t n_bytes = 0;
+  bool is_under_way = false;
+  unsigned n_done = 0;
+};
+
 struct Machine {
   ucontext_t scheduler{};
   jmp_buf scheduler_jump{};
@@ -84,7 +95,9 @@ struct Machine {
   const std::function<void(void*)>* body = nullptr;
   void* shared = nullptr;
   std::size_t shared_bytes = 0;
+  std::map<const CopyBarrier*, StagedCopy> copies;  // by open barriers
   std::uint64_t n_meetings = 0;
+  std::uint64_t n_copies = 0;
 };
 
 Machine& machine() {
@@ -263,6 +276,26 @@ void run_block(const Launch& launch, std::mt19937_64& random) {
   } while (all_wait(0, n_fibers, Wait::kBlock));
 }
 
+[[noreturn]] void stop_copy(const char* what, const Site& site) {
+  std::fprintf(stderr, "emulated device: %s: at %s:%u\n", what, site.file, site.line);
+  std::abort();
+}
+
+bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
+
+bool is_shared(const void* from, std::size_t n_bytes) {
+  const Machine& m = machine();
+  const auto at = reinterpret_cast<std::uintptr_t>(from);
+  const auto shared = reinterpret_cast<std::uintptr_t>(m.shared);
+  return at >= shared && at - shared + n_bytes <= m.shared_bytes;
+}
+
+StagedCopy& copy_of(const CopyBarrier& barrier, const Site& site) {
+  const auto found = machine().copies.find(&barrier);
+  if (found == machine().copies.end()) stop_copy("a barrier is not open", site);
+  return found->second;
+}
+
 // A device loads these bytes through a cache of its own memory, of which shared memory is no part.
 void expect_global(const std::uint8_t* from) {
   const Machine& m = machine();
@@ -300,10 +333,12 @@ void emulate(const Launch& launch, std::size_t shared_bytes,
       prepare_lane(*m.fibers[i]);
     }
     run_block(launch, random);
+    if (!m.copies.empty()) stop_copy("barriers are left open", {"the end of a block", 0});
   }
 }
 
 std::uint64_t meetings() noexcept { return machine().n_meetings; }
+std::uint64_t copies() noexcept { return machine().n_copies; }
 
 unsigned lane() { return machine().current % kWarpLanes; }
 unsigned warp_of_block() { return machine().current / kWarpLanes; }
@@ -353,6 +388,59 @@ std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value) {
   const std::uint32_t before = *where;
   *where = before | value;
   return before;
+}
+
+void open_barriers(CopyBarrier* barriers, unsigned n, Site site) {
+  meet(Wait::kWarp, "open_barriers", 0, site);
+  for (unsigned i = 0; i < n && lane() == 0; ++i) {
+    if (!is_shared(barriers + i, sizeof(CopyBarrier))) stop_copy("a barrier is not shared", site);
+    if (!machine().copies.emplace(barriers + i, StagedCopy{}).second) {
+      stop_copy("a barrier is open already", site);
+    }
+  }
+  meet(Wait::kWarp, "open_barriers", 1, site);
+}
+
+void close_barriers(CopyBarrier* barriers, unsigned n, Site site) {
+  meet(Wait::kWarp, "close_barriers", 0, site);
+  for (unsigned i = 0; i < n && lane() == 0; ++i) {
+    if (copy_of(barriers[i], site).is_under_way) stop_copy("nobody waits for a copy", site);
+    machine().copies.erase(barriers + i);
+  }
+  meet(Wait::kWarp, "close_barriers", 1, site);
+}
+
+void start_copy(CopyBarrier& barrier, void* to, const std::uint8_t* from, std::uint32_t n_bytes,
+                Site site) {
+  const std::uint64_t* const asked =
+      meet(Wait::kWarp, "start_copy", reinterpret_cast<std::uintptr_t>(from) + n_bytes, site);
+  if (asked[lane()] != asked[0]) stop_copy("lanes ask for different copies", site);
+  if (lane() == 0) {
+    StagedCopy& copy = copy_of(barrier, site);
+    if (copy.is_under_way) stop_copy("another copy is under way", site);
+    if (!is_aligned(to) || !is_aligned(from) || n_bytes % 16 != 0) {
+      stop_copy("a copy is not aligned to 16 bytes", site);
+    }
+    if (!is_shared(to, n_bytes)) stop_copy("a copy does not go to shared memory", site);
+    copy = {to, from, n_bytes, true, copy.n_done};
+    std::memset(to, 0xee, n_bytes);
+    ++machine().n_copies;
+  }
+  meet(Wait::kWarp, "start_copy", 1, site);
+}
+
+void await_copy(CopyBarrier& barrier, unsigned number, Site site) {
+  meet(Wait::kWarp, "await_copy", 0, site);
+  if (lane() == 0) {
+    StagedCopy& copy = copy_of(barrier, site);
+    if (copy.is_under_way) {
+      std::memcpy(copy.to, copy.from, copy.n_bytes);
+      copy.is_under_way = false;
+      ++copy.n_done;
+    }
+    if (copy.n_done != number + 1) stop_copy("another copy is waited for", site);
+  }
+  meet(Wait::kWarp, "await_copy", 1, site);
 }
 
 std::uint32_t load_byte(const std::uint8_t* from) {

@@ -33,5 +33,7 @@ void emulate(const Launch& launch, Body&& body) {
 
 // Number of times that all lanes of a warp have met, in all launches of the process.
 std::uint64_t meetings() noexcept;
+// Number of copies that were started (base/simt/staging.cuh), in all launches of the process.
+std::uint64_t copies() noexcept;
 
 }  // namespace cfck::simt

@@ -12,9 +12,15 @@
 //                  anew when the variable changes
 //   start_ms=N     how long the driver takes to start
 //   damage=N       the N-th kernel is started on arguments that fail every chunk
+//   idle           kernels that decode or hash do nothing, for measurements of the host
+//   copy_gbps=X    nothing is done at all, but takes time: copies to the device, one after another,
+//   at
+//                  this rate, and kernels that decode kernel_us=N each, beside those of other
+//                  streams
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +32,7 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda/host/driver.hpp"
@@ -43,11 +50,13 @@ struct FakeEvent;
 struct FakeStream {
   DriverContext context = nullptr;
   std::deque<Work> work;
+  std::int64_t ready_ns = 0;  // with copy_gbps: when all that was asked for is done
 };
 
 struct FakeEvent {
   FakeStream* stream = nullptr;
   std::shared_ptr<bool> is_done;  // of the last record
+  std::int64_t time_ns = 0;
 };
 
 struct Settings {
@@ -60,12 +69,18 @@ struct Settings {
   std::map<std::string, int> calls;
   int start_ms = 0;
   int damaged_kernel = 0;
+  bool is_idle = false;
+  double copy_gbps = 0;  // 0: work is done and takes what it takes
+  std::int64_t kernel_ns = 0;
   int n_kernels = 0;
 };
 
 constexpr std::align_val_t kMemoryAlignment{256};
+constexpr const char* kHashKernel = "cfck_hash_extents";
 
 std::recursive_mutex mutex;
+std::uint64_t work_ns = 0;  // what all work took so far; with copy_gbps, all copies
+std::int64_t link_ready_ns = 0;
 FakeStream default_stream;
 
 Settings read_settings(const std::string& text) {
@@ -81,6 +96,9 @@ Settings read_settings(const std::string& text) {
     if (name == "capability") settings.capability = std::atoi(value.c_str());
     if (name == "eager") settings.is_eager = true;
     if (name == "start_ms") settings.start_ms = std::atoi(value.c_str());
+    if (name == "idle") settings.is_idle = true;
+    if (name == "copy_gbps") settings.copy_gbps = std::atof(value.c_str());
+    if (name == "kernel_us") settings.kernel_ns = 1000 * std::atoll(value.c_str());
     if (name == "damage") settings.damaged_kernel = std::atoi(value.c_str());
     if (name == "fail") {
       const std::size_t first = value.find(':');
@@ -110,11 +128,18 @@ DriverResult begin(const char* function) {
   return found != now.failures.end() && found->second.first == call ? found->second.second : 0;
 }
 
+void do_first(FakeStream& stream) {
+  const Work work = std::move(stream.work.front());
+  stream.work.pop_front();
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  work_ns += static_cast<std::uint64_t>(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
+}
+
 void finish_stream(FakeStream& stream) {
   while (!stream.work.empty()) {
-    const Work work = std::move(stream.work.front());
-    stream.work.pop_front();
-    work();
+    do_first(stream);
   }
 }
 
@@ -128,9 +153,32 @@ void add_work(FakeStream& stream, Work work) {
 // Goes on with the stream of an event until the event has come.
 void wait_for(FakeStream& stream, const std::shared_ptr<bool>& is_done) {
   while (!*is_done && !stream.work.empty()) {
-    const Work work = std::move(stream.work.front());
-    stream.work.pop_front();
-    work();
+    do_first(stream);
+  }
+}
+
+std::int64_t now_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool is_timed() { return settings().copy_gbps > 0; }
+
+// Work that begins when its stream is ready, and not before.
+void take_time(FakeStream& stream, std::int64_t n_ns) {
+  stream.ready_ns = std::max(stream.ready_ns, now_ns()) + n_ns;
+}
+
+void take_time_of_copy(FakeStream& stream, std::size_t n_bytes) {
+  const auto n_ns = static_cast<std::int64_t>(static_cast<double>(n_bytes) / settings().copy_gbps);
+  stream.ready_ns = std::max({stream.ready_ns, link_ready_ns, now_ns()}) + n_ns;
+  link_ready_ns = stream.ready_ns;
+  work_ns += static_cast<std::uint64_t>(n_ns);
+}
+
+void sleep_until(std::int64_t time_ns) {
+  const std::int64_t left = time_ns - now_ns();
+  if (left > 0) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(left));
   }
 }
 
@@ -166,6 +214,12 @@ using namespace cfck::cuda;
   if (const DriverResult failed = begin(#name); failed != 0) { \
     return failed;                                             \
   }
+
+// For measurements: how long the work of all streams took, in nanoseconds.
+extern "C" __attribute__((visibility("default"))) std::uint64_t cfck_fake_work_ns() {
+  const std::lock_guard lock(mutex);
+  return work_ns;
+}
 
 FAKE(Init, unsigned) {
   BEGIN(Init)
@@ -228,6 +282,13 @@ FAKE(LaunchKernel, DriverFunction function, unsigned grid_x, unsigned, unsigned,
   const auto& kernel = *reinterpret_cast<const FakeFunction*>(function);
   const auto* const first = static_cast<const std::byte*>(parameters[0]);
   std::vector<std::byte> argument(first, first + kernel.argument_bytes);
+  if (is_timed()) {
+    take_time(stream_of(stream), kernel.has_chunks ? settings().kernel_ns : 0);
+    return 0;
+  }
+  if (settings().is_idle && (kernel.has_chunks || std::strcmp(kernel.name, kHashKernel) == 0)) {
+    return 0;
+  }
   const bool is_damaged = ++settings().n_kernels == settings().damaged_kernel;
   add_work(stream_of(stream), [&kernel, grid_x, block_x, is_damaged, argument] {
     if (is_damaged && kernel.has_chunks) {
@@ -240,7 +301,7 @@ FAKE(LaunchKernel, DriverFunction function, unsigned grid_x, unsigned, unsigned,
 }
 FAKE(StreamCreate, DriverStream* stream, unsigned) {
   BEGIN(StreamCreate)
-  *stream = reinterpret_cast<DriverStream>(new FakeStream{context_of(0), {}});
+  *stream = reinterpret_cast<DriverStream>(new FakeStream{context_of(0), {}, 0});
   return 0;
 }
 FAKE(StreamDestroy_v2, DriverStream stream) {
@@ -258,6 +319,10 @@ FAKE(StreamWaitEvent, DriverStream stream, DriverEvent event, unsigned) {
   BEGIN(StreamWaitEvent)
   FakeStream* const other = event_of(event).stream;
   const auto is_done = event_of(event).is_done;
+  if (is_timed()) {
+    stream_of(stream).ready_ns = std::max(stream_of(stream).ready_ns, event_of(event).time_ns);
+    return 0;
+  }
   if (other != nullptr) {
     add_work(stream_of(stream), [other, is_done] { wait_for(*other, is_done); });
   }
@@ -265,6 +330,7 @@ FAKE(StreamWaitEvent, DriverStream stream, DriverEvent event, unsigned) {
 }
 FAKE(StreamSynchronize, DriverStream stream) {
   BEGIN(StreamSynchronize)
+  sleep_until(stream_of(stream).ready_ns);
   finish_stream(stream_of(stream));
   return 0;
 }
@@ -276,12 +342,13 @@ FAKE(EventCreate, DriverEvent* event, unsigned) {
 FAKE(EventRecord, DriverEvent event, DriverStream stream) {
   BEGIN(EventRecord)
   const auto is_done = std::make_shared<bool>(false);
-  event_of(event) = {&stream_of(stream), is_done};
+  event_of(event) = {&stream_of(stream), is_done, stream_of(stream).ready_ns};
   add_work(stream_of(stream), [is_done] { *is_done = true; });
   return 0;
 }
 FAKE(EventSynchronize, DriverEvent event) {
   BEGIN(EventSynchronize)
+  sleep_until(event_of(event).time_ns);
   if (event_of(event).stream != nullptr) {
     wait_for(*event_of(event).stream, event_of(event).is_done);
   }
@@ -295,18 +362,25 @@ FAKE(EventDestroy_v2, DriverEvent event) {
 FAKE(MemcpyHtoDAsync_v2, DriverPointer to, const void* from, std::size_t n_bytes,
      DriverStream stream) {
   BEGIN(MemcpyHtoDAsync)
+  if (is_timed()) {
+    take_time_of_copy(stream_of(stream), n_bytes);
+    return 0;
+  }
   add_work(stream_of(stream),
            [to, from, n_bytes] { std::memcpy(reinterpret_cast<void*>(to), from, n_bytes); });
   return 0;
 }
 FAKE(MemcpyDtoHAsync_v2, void* to, DriverPointer from, std::size_t n_bytes, DriverStream stream) {
   BEGIN(MemcpyDtoHAsync)
+  if (is_timed()) {
+    return 0;
+  }
   add_work(stream_of(stream),
            [to, from, n_bytes] { std::memcpy(to, reinterpret_cast<void*>(from), n_bytes); });
   return 0;
 }
-// Only tests call these, for memory that tensors are in.
 FAKE(MemAlloc_v2, DriverPointer* address, std::size_t n_bytes) {
+  BEGIN(MemAlloc)
   *address = reinterpret_cast<std::uintptr_t>(::operator new(n_bytes, kMemoryAlignment));
   return 0;
 }
@@ -314,6 +388,7 @@ FAKE(MemFree_v2, DriverPointer address) {
   ::operator delete(reinterpret_cast<void*>(address), kMemoryAlignment);
   return 0;
 }
+// Only tests call these, for memory that tensors are in.
 FAKE(CtxSynchronize) { return 0; }
 FAKE(MemcpyHtoD_v2, DriverPointer to, const void* from, std::size_t n_bytes) {
   std::memcpy(reinterpret_cast<void*>(to), from, n_bytes);

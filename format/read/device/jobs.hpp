@@ -64,6 +64,11 @@ struct DeviceJob {
   std::vector<DeviceTask> tasks;
 };
 
+// Whether a job has an extent that the device decodes.
+inline bool is_of_device(const DeviceJob& job) {
+  return job.kind == JobKind::kChunk || job.kind == JobKind::kPack;
+}
+
 // Returns the jobs of all chunks and packs.
 std::vector<DeviceJob> device_jobs(const ReadSet& wanted);
 

@@ -12,8 +12,12 @@
 namespace cfck::format {
 namespace {
 
-// One slot is filled, one copied, one decoded.
-constexpr std::size_t kSlots = 3;
+// One slot is filled, one copied, and two decoded side by side: few chunks leave a device idle,
+// also while it decodes the last of them.
+constexpr std::size_t kSlots = 4;
+// More threads read no faster, since copies to the device take time of the memory too.
+constexpr unsigned kReadThreads = 8;
+constexpr unsigned kReadThreadsOfMany = 12;  // where there are twice as many CPUs
 // Small loads are cut into so many parts, so that these overlap, but not into smaller ones than
 // this, which would leave a device idle.
 constexpr std::size_t kParts = 4;
@@ -21,6 +25,8 @@ constexpr std::size_t kMinPartBytes = std::size_t{4} << 20;
 constexpr std::size_t kMemoryAlignment = 256;
 // Any load takes as much scratch memory, for masks and partial reads.
 constexpr std::uint64_t kMinScratchBytes = std::uint64_t{8} << 20;
+// Planning so many chunks takes as long as a thread takes to start, several times over.
+constexpr std::size_t kPlansPerThread = 200;
 // The host sends values that it has whole in pieces of this size.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 18;
 
@@ -58,31 +64,50 @@ DeviceMemoryPlan DeviceLoad::plan_memory() {
   memory_.slot_bytes =
       rounded(std::max(std::min({total, part, limits_.slot_bytes}), largest + kSlotOverheadBytes));
   memory_.n_slots = std::clamp<std::size_t>(ceil_div(total, memory_.slot_bytes), 1, kSlots);
-  memory_.scratch_bytes = plan_scratch();
-  memory_.tables_bytes = rounded(codec::static_device_tables().size_bytes());
+  plan_scratch();
   return memory_;
 }
 
-std::size_t DeviceLoad::plan_scratch() const {
+void DeviceLoad::plan_scratch() {
   std::uint64_t likely = 0;
-  std::uint64_t most = 0;  // of all that could be wanted
+  std::uint64_t most = 0;           // of all that could be wanted
+  std::uint64_t most_of_chunk = 0;  // of one
   for (const ViewRead& read : wanted_.reads()) {
-    const std::uint64_t n = std::min(read.stored->record.n_elems, kMaxBytes / 32);
+    const Record& record = read.stored->record;
+    const std::uint64_t n = std::min(record.n_elems, kMaxBytes / 32);
+    most_of_chunk = std::max(most_of_chunk, 16 * std::min(n, record.chunk_elems) + 4096);
     likely = std::min<std::uint64_t>(limits_.scratch_bytes,
                                      likely + likely_scratch_bytes(read, limits_.scratch_bytes));
     most = std::min<std::uint64_t>(kMaxBytes, most + 16 * n + 4096);
   }
   likely = std::max(likely, std::min(kMinScratchBytes, most));
-  return rounded(std::min<std::uint64_t>(likely, limits_.scratch_bytes));
+  memory_.scratch_bytes = rounded(std::min<std::uint64_t>(likely, limits_.scratch_bytes));
+  // A chunk that fits the memory of one lane alone would be the host's.
+  const std::size_t lane_bytes = rounded(memory_.scratch_bytes / device::Queue::kLanes);
+  if (memory_.n_slots > 1 && most_of_chunk <= lane_bytes) {
+    memory_.n_lanes = device::Queue::kLanes;
+    memory_.scratch_bytes = memory_.n_lanes * lane_bytes;
+  }
 }
 
-unsigned DeviceLoad::thread_count() const { return resolve_threads(file_.options.threads); }
-
-Result<void> DeviceLoad::upload_tables(std::byte* to) {
-  const auto tables = std::as_bytes(codec::static_device_tables());
-  CFCK_TRY(device_->upload(to, tables));
-  tables_ = reinterpret_cast<const codec::DeviceTable*>(to);
-  return {};
+unsigned DeviceLoad::threads_for(std::span<const DeviceJob> jobs) {
+  const bool is_for_device = std::ranges::all_of(jobs, is_of_device);
+  const bool has_only_plans = is_for_device && reads_.on_device != nullptr;
+  const auto n_plans = static_cast<unsigned>(jobs.size() / kPlansPerThread);
+  if (has_only_plans && n_plans <= 1) {
+    return 1;
+  }
+  if (most_threads_ == 0) {
+    most_threads_ = resolve_threads(file_.options.threads);
+  }
+  if (has_only_plans) {
+    return std::min(n_plans, most_threads_);
+  }
+  if (is_for_device && file_.options.threads == 0) {
+    return std::min(most_threads_,
+                    most_threads_ < 2 * kReadThreads ? kReadThreads : kReadThreadsOfMany);
+  }
+  return most_threads_;
 }
 
 Result<void> DeviceLoad::enqueue(device::Queue& device, MutableBytes staging,
@@ -91,20 +116,29 @@ Result<void> DeviceLoad::enqueue(device::Queue& device, MutableBytes staging,
     return {};
   }
   device_ = &device;
-  CFCK_TRY(upload_tables(workspace));
-  workspace += memory_.tables_bytes;
-  scratch_ = device::Scratch(workspace, memory_.scratch_bytes);
+  CFCK_TRY_ASSIGN(const std::byte* const tables,
+                  device.keep(std::as_bytes(codec::static_device_tables())));
+  tables_ = reinterpret_cast<const codec::DeviceTable*>(tables);
+  const std::size_t lane_bytes = memory_.scratch_bytes / memory_.n_lanes;
+  for (std::size_t i = 0; i < memory_.n_lanes; ++i) {
+    scratch_[i] = device::Scratch(workspace + i * lane_bytes, lane_bytes);
+  }
   workspace += memory_.scratch_bytes;
   for (std::size_t i = 0; i < memory_.n_slots; ++i) {
     slots_.push_back(std::make_unique<DeviceSlot>(
         reads_, learned_, staging.subspan(i * memory_.slot_bytes, memory_.slot_bytes),
         workspace + i * memory_.slot_bytes));
   }
-  workers_ = std::make_unique<WorkerSet>(file_.idle_workers(), thread_count());
+  team_.emplace();
+  Result<void> done = run_all();
+  team_.reset();
+  return done;
+}
+
+Result<void> DeviceLoad::run_all() {
   CFCK_TRY(run_jobs());
   CFCK_TRY(run_deferred());
-  workers_.reset();
-  return {};
+  return device_->join_lanes();  // work of the caller comes after all of this
 }
 
 Result<void> DeviceLoad::run_jobs() {
@@ -116,8 +150,10 @@ Result<void> DeviceLoad::run_jobs() {
 
 Result<void> DeviceLoad::run_slot() {
   DeviceSlot& slot = *slots_[next_slot_];
+  const auto lane = static_cast<unsigned>(next_slot_ % memory_.n_lanes);
   next_slot_ = (next_slot_ + 1) % slots_.size();
   CFCK_TRY(await_slot(slot));
+  device_->use_lane(lane);
   slot.clear();
   while (!jobs_.empty() && slot.admit(jobs_.front())) {
     jobs_.pop_front();
@@ -133,7 +169,7 @@ Result<void> DeviceLoad::run_slot() {
   }
   CFCK_TRY(slot.fetch(*device_));
   CFCK_TRY(fill(slot));
-  CFCK_TRY(slot.launch(*device_, scratch_, tables_));
+  CFCK_TRY(slot.launch(*device_, scratch_[lane], tables_));
   std::vector<DeviceJob> left = slot.take_left_jobs();
   jobs_.insert(jobs_.begin(), std::make_move_iterator(left.begin()),
                std::make_move_iterator(left.end()));
@@ -142,14 +178,16 @@ Result<void> DeviceLoad::run_slot() {
 
 Result<void> DeviceLoad::fill(DeviceSlot& slot) {
   std::vector<std::optional<Error>> errors(slot.jobs().size());
-  const Result<void> filled = parallel_for(errors.size(), thread_count(),
-                                           [&](std::size_t i, unsigned worker) -> Result<void> {
-                                             Result<void> done = slot.fill(i, (*workers_)[worker]);
-                                             if (!done) {
-                                               errors[i] = copy_of(done.error());
-                                             }
-                                             return done;
-                                           });
+  const unsigned threads = threads_for(slot.jobs());
+  WorkerSet workers(file_.idle_workers(), threads);
+  const Result<void> filled = team_->parallel_for(
+      errors.size(), threads, [&](std::size_t i, unsigned worker) -> Result<void> {
+        Result<void> done = slot.fill(i, workers[worker]);
+        if (!done) {
+          errors[i] = copy_of(done.error());
+        }
+        return done;
+      });
   if (filled) {
     return {};
   }
@@ -251,6 +289,7 @@ Result<void> DeviceLoad::run_deferred() {
   if (wanted_.deferred().empty()) {
     return {};
   }
+  CFCK_TRY(device_->join_lanes());  // they copy what any of the slots so far has decoded
   for (std::size_t i = 0; i < wanted_.deferred().size(); ++i) {
     const DeferredRead& deferred = wanted_.deferred()[i];
     if (deferred.from.empty() || !can_gather(deferred.read)) {
@@ -294,6 +333,7 @@ Result<SlotBytes> DeviceLoad::finish() {
 }
 
 void DeviceLoad::cancel() noexcept {
+  team_.reset();
   if (device_ != nullptr) {
     device_->wait_for_all();
     slots_.clear();

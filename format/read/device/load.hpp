@@ -3,12 +3,15 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "base/threads/thread_team.hpp"
 #include "device/queue.hpp"
 #include "format/read/device/slot.hpp"
 #include "format/read/read_set.hpp"
@@ -21,11 +24,11 @@ namespace cfck::format {
 struct DeviceMemoryPlan {
   std::size_t slot_bytes = 0;
   std::size_t n_slots = 0;
-  std::size_t scratch_bytes = 0;
-  std::size_t tables_bytes = 0;
+  std::size_t n_lanes = 1;        // of device::Queue
+  std::size_t scratch_bytes = 0;  // of all lanes together
 
   std::size_t staging_bytes() const { return n_slots * slot_bytes; }
-  std::size_t workspace_bytes() const { return tables_bytes + scratch_bytes + staging_bytes(); }
+  std::size_t workspace_bytes() const { return scratch_bytes + staging_bytes(); }
 };
 
 // The most memory that a load asks for, unless a single chunk needs more of a slot.
@@ -73,8 +76,8 @@ class DeviceLoad {
     Error error;
   };
 
-  std::size_t plan_scratch() const;
-  Result<void> upload_tables(std::byte* to);
+  void plan_scratch();
+  Result<void> run_all();
   Result<void> run_jobs();
   // Fills the next slot with jobs and has the device do them.
   Result<void> run_slot();
@@ -93,7 +96,8 @@ class DeviceLoad {
   Error reproduce_on_host(const JobOrder& order);
   Result<void> decode_on_host(const JobOrder& order);
   const std::string& name_of(const JobOrder& order) const;
-  unsigned thread_count() const;
+  // How many threads are to fill in these jobs.
+  unsigned threads_for(std::span<const DeviceJob> jobs);
 
   const OpenFile& file_;
   ReadSet wanted_;
@@ -103,14 +107,15 @@ class DeviceLoad {
   const DeviceLimits limits_;
   RecordCache learned_;
   device::Queue* device_ = nullptr;
-  device::Scratch scratch_;
+  std::array<device::Scratch, device::Queue::kLanes> scratch_;
   const codec::DeviceTable* tables_ = nullptr;
   std::vector<std::unique_ptr<DeviceSlot>> slots_;
   std::size_t next_slot_ = 0;
   std::deque<DeviceJob> jobs_;  // to be done, in order
-  std::unique_ptr<WorkerSet> workers_;
   SlotBytes moved_;
   std::optional<Failure> failure_;
+  unsigned most_threads_ = 0;       // 0: not known yet, since asking the system takes a while
+  std::optional<ThreadTeam> team_;  // while enqueue() runs
 };
 
 }  // namespace cfck::format

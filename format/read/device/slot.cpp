@@ -11,10 +11,6 @@
 namespace cfck::format {
 namespace {
 
-bool is_of_device(const DeviceJob& job) {
-  return job.kind == JobKind::kChunk || job.kind == JobKind::kPack;
-}
-
 // Whether the chunk may have parameters of its own, of any length.
 bool may_have_parameters(const ChunkPlace& place) {
   return !place.stored->has_preamble &&
