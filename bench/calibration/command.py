@@ -132,7 +132,9 @@ class Calibration(Benchmark):
                     f"{sum(one.others for one in found) / n_draws:.4f}",
                     ", ".join(f"{one.others:.4f}" for one in found),
                     f"{means[-1]:.3f}",
-                    f"{100 * (means[-1] / means[0] - 1):+.1f} % ({MOST_MORE_BITS:g})",
+                    f"{100 * (means[-1] / means[0] - 1):+.1f} % ({MOST_MORE_BITS:g})"
+                    if len(means) > 1
+                    else "-",
                     f"{sum(one.seconds for one in found) / n_draws:.0f}",
                 ]
             )
