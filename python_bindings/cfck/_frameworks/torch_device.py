@@ -29,7 +29,7 @@ class TorchDevice:
     def allocate(self, dtype: str, shape: Sequence[int]) -> tuple[torch.Tensor, int, int]:
         """Memory of the device for a tensor: its owner, its address, its bytes."""
         memory = self._empty(torch_shape(dtype, shape), dtype_of(dtype))
-        return memory, memory.data_ptr(), memory.numel() * memory.element_size()
+        return memory, memory.data_ptr(), memory.nbytes
 
     def workspace(self, n_bytes: int) -> torch.Tensor:
         """Bytes of the device, at a multiple of 256."""

@@ -78,9 +78,10 @@ class Loading(Generic[TensorT]):
         """Whether a record is not read together with those from ``first`` on."""
         if self.device is None:
             return False
-        if self._decoder(first) is not self._decoder(index):
+        decoder = self._decoder(index)
+        if self._decoder(first) is not decoder:
             return True
-        return self._decoder(index) is None and n_bytes > _STAGED_BYTES
+        return decoder is None and n_bytes > _STAGED_BYTES
 
     def _decoder(self, index: int) -> DeviceMemory | None:
         file = self.reader.records[index].file
@@ -99,10 +100,15 @@ class Loading(Generic[TensorT]):
         ]
         self.reader.read(requests, shift(self.progress, self.done_bytes, self.total_bytes), decoder)
         self.done_bytes += sum(n_bytes for _, _, n_bytes in requests)
+        if decoder is not None:  # which made tensors
+            self.loaded.update(
+                (i, memory) for i, (memory, _, _) in zip(group, memories, strict=True)
+            )
+            return
         for index, (memory, _, _) in zip(group, memories, strict=True):
             record = self.reader.records[index]
             tensor = self.framework.finish(memory, record.dtype, record.shape)
-            if self.device is not None and decoder is None:
+            if self.device is not None:
                 tensor = self.framework.to_device(tensor, self.device)
             self.loaded[index] = tensor
 
