@@ -41,6 +41,12 @@ inline constexpr KernelForms kKernelForms[device::kKernels] = {
 #undef CFCK_EACH_Block
 };
 
+// What the choice depends on.
+struct DeviceShape {
+  unsigned n_multiprocessors = 1;
+  unsigned capability = 75;  // 90 for 9.0
+};
+
 // The form of a kernel that is started, and its shape.
 struct FormLaunch {
   const KernelForm* form = nullptr;
@@ -50,6 +56,6 @@ struct FormLaunch {
 
 // Chooses as many blocks as there is room for at the same time. Few items are spread over the
 // multiprocessors; a block is given to each where warps would leave most of the device idle.
-FormLaunch form_for_items(device::Kernel kernel, std::uint32_t n_items, unsigned n_multiprocessors);
+FormLaunch form_for_items(device::Kernel kernel, std::uint32_t n_items, const DeviceShape& shape);
 
 }  // namespace cfck::cuda
