@@ -87,9 +87,11 @@ CFCK_DEVICE std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t
       reinterpret_cast<const std::uint8_t*>(words + 1) < end ? __ldg(words + 1) : 0;
   return __funnelshift_r(low, high, static_cast<unsigned>(address) * 8);
 }
-// Returns the aligned word that has byte `address`, moved by `offset`.
-CFCK_DEVICE std::uint32_t word_with(std::uintptr_t address, std::size_t offset) {
-  return *reinterpret_cast<const std::uint32_t*>((address & ~std::uintptr_t{3}) + offset);
+// Returns the aligned word that has the byte at `from`, moved by `offset`. (An address that is a
+// number for a while is no longer known to be in shared memory.)
+CFCK_DEVICE std::uint32_t word_with(const std::uint8_t* from, std::size_t offset) {
+  const std::uint8_t* const word = from - (reinterpret_cast<std::uintptr_t>(from) & 3);
+  return *reinterpret_cast<const std::uint32_t*>(word + offset);
 }
 // Return the n_bytes from `from + offset` on, low ones first, up to 4 and 5 to 8; what is above
 // them is unspecified. They may be in shared memory, of which load_byte() and load_word() know
@@ -97,18 +99,16 @@ CFCK_DEVICE std::uint32_t word_with(std::uintptr_t address, std::size_t offset) 
 // multiple of 4, so that loads from one address share what is computed of it.
 CFCK_DEVICE std::uint32_t load_bytes(const std::uint8_t* from, unsigned n_bytes,
                                      std::size_t offset = 0) {
-  const auto address = reinterpret_cast<std::uintptr_t>(from);
   // Where the first byte is at an aligned address, nothing of the second word is used.
-  return __funnelshift_r(word_with(address, offset), word_with(address + n_bytes - 1, offset),
-                         static_cast<unsigned>(address) * 8);
+  return __funnelshift_r(word_with(from, offset), word_with(from + n_bytes - 1, offset),
+                         static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from)) * 8);
 }
 CFCK_DEVICE std::uint64_t load_long(const std::uint8_t* from, unsigned n_bytes,
                                     std::size_t offset = 0) {
-  const auto address = reinterpret_cast<std::uintptr_t>(from);
-  const std::uint32_t middle = word_with(address + 4, offset);
-  const unsigned turn = static_cast<unsigned>(address) * 8;
-  const std::uint32_t low = __funnelshift_r(word_with(address, offset), middle, turn);
-  const std::uint32_t last = word_with(address + n_bytes - 1, offset);
+  const std::uint32_t middle = word_with(from + 4, offset);
+  const unsigned turn = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from)) * 8;
+  const std::uint32_t low = __funnelshift_r(word_with(from, offset), middle, turn);
+  const std::uint32_t last = word_with(from + n_bytes - 1, offset);
   return std::uint64_t{__funnelshift_r(middle, last, turn)} << 32 | low;
 }
 

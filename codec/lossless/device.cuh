@@ -7,14 +7,13 @@
 
 #include "base/simt/warp.cuh"
 #include "codec/common/fields_device.cuh"
-#include "codec/common/spread_device.cuh"
 #include "codec/device_chunk.hpp"
 #include "codec/entropy/rans/device.cuh"
 #include "codec/lossless/chunk_header.hpp"
-#include "codec/lossless/device_header.hpp"
-#include "codec/lossless/staged_device.cuh"
+#include "codec/lossless/sections_device.cuh"
 #include "codec/symboliser/device/bins_device.cuh"
 #include "codec/symboliser/device/raw_bits_device.cuh"
+#include "codec/symboliser/device/staged_device.cuh"
 #include "codec/symboliser/float_format.hpp"
 
 namespace cfck::codec {
@@ -27,64 +26,31 @@ inline constexpr unsigned kMaxGroupRawBytes = 52 * 16;
 inline constexpr unsigned kMaxTailBytes =
     kMaxGroupRawBytes + kMaxDeviceLaneSets * simt::kWarpLanes * kRansStateBits / 8;
 
-// The shared memory of a warp.
+inline constexpr unsigned kLosslessStageBytes = 2976;
+
+// The shared memory of a warp that opens a chunk.
 struct LosslessShared {
   DeviceTable tables[kLosslessPlaces];
   WordRing rings[kMaxDeviceLaneSets];
   std::uint8_t tail[kMaxTailBytes];
 };
+// Of one that decodes the values too.
 struct LosslessWarpShared : LosslessShared {
 #if CFCK_HAS_STAGING
-  StagedShared staged;
+  StagedShared<kLosslessStageBytes> staged;
 #endif
 };
 
-// Header and sections of a chunk, the same in all lanes.
-struct LosslessSections {
-  std::uint32_t flags = 0;
-  std::uint32_t first_bin = 0;
-  std::uint32_t n_masked = 0;
-  std::uint32_t trailing_zero_base = 0;
-  DeviceBytes mask;
-  DeviceBytes mask_signs;
-  DeviceBytes bin_escapes;
-  DeviceBytes escapes;
-  DeviceBytes coded;
-  DeviceBytes raw;
+// How plain groups of a format are laid out: whole ones with signs and without trailing zero bits.
+template <class Format>
+struct PlainGroups {
+  static constexpr unsigned kPlanes = Format::kRawBits - Format::kLowBits;
+  static constexpr unsigned kBytes = (kPlanes + Format::kLowBits) * (kGroupSize / 8);
+  static constexpr unsigned kMaxRun =
+      StagedShared<kLosslessStageBytes>::kMaxRunBytes / kBytes;  // groups
+  static constexpr unsigned kRun = kMaxRun < 16 ? kMaxRun : 16;
+  static constexpr std::uint32_t kRunBytes = kRun * kBytes;
 };
-
-CFCK_DEVICE LosslessSections lossless_sections(const DeviceChunk& chunk) {
-  const auto& header = header_of<LosslessDeviceHeader>(chunk);
-  return {header.flags,
-          header.first_bin,
-          header.n_masked,
-          header.trailing_zero_base,
-          section_of(chunk, header.mask),
-          section_of(chunk, header.mask_signs),
-          section_of(chunk, header.bin_escapes),
-          section_of(chunk, header.escapes),
-          section_of(chunk, header.coded),
-          section_of(chunk, header.raw)};
-}
-
-// Puts the values of a part of the chunk, which are in chunk.values, between those that its mask
-// masks.
-template <class Word>
-CFCK_DEVICE bool spread_masked_values(const DeviceChunk& chunk, const LosslessSections& s,
-                                      const DevicePart& part) {
-  const std::uint8_t* const mask = chunk.mask != nullptr ? chunk.mask : s.mask.data;
-  const bool is_plain = s.mask.n_bytes == (chunk.n_values + 7) / 8;
-  return (is_plain || chunk.mask != nullptr) &&
-         spread_unmasked<Word>(mask, chunk.n_values, s.n_masked, part,
-                               static_cast<const Word*>(chunk.values), s.mask_signs,
-                               static_cast<Word*>(chunk.out));
-}
-
-// The same for a whole chunk, apart from what decodes it, whose registers it has no need of.
-template <class Word>
-CFCK_DEVICE_CALL bool spread_masked_chunk(const DeviceChunk& chunk) {
-  return spread_masked_values<Word>(chunk, lossless_sections(chunk), {0, chunk.n_values});
-}
 
 // Decodes one chunk of a format with 32 symbols.
 template <class Format, unsigned n_sets>
@@ -243,8 +209,8 @@ class LosslessWarp {
 #if CFCK_HAS_STAGING
   // Decodes whole plain groups from `first` on until one is not, or all are done that have their
   // raw bits in the section. Returns the group after them, and moves `raw` behind theirs.
-  CFCK_DEVICE std::uint32_t decode_staged_groups(StagedShared& shared, std::uint32_t first,
-                                                 const std::uint8_t*& raw) {
+  CFCK_DEVICE std::uint32_t decode_staged_groups(StagedShared<kLosslessStageBytes>& shared,
+                                                 std::uint32_t first, const std::uint8_t*& raw) {
     using Groups = PlainGroups<Format>;
     const std::uint32_t n_whole = n_values_ / kGroupSize;
     const std::uint32_t last = tail_.first_group < n_whole ? tail_.first_group : n_whole;
@@ -260,7 +226,9 @@ class LosslessWarp {
     if (simt::any(!is_plain_group(records))) {
       return first;
     }
-    StagedRaw<Format> staged(shared, raw, s_.raw.data + s_.raw.n_bytes, last - first);
+    StagedRaw staged(shared, raw, s_.raw.data + s_.raw.n_bytes);
+    staged.start(Groups::kRunBytes);
+    staged.start(Groups::kRunBytes);
     WordStream<n_sets> words(lanes_, shared.words);
     std::uint32_t g = first;
     Word* values = values_ + std::size_t{first} * kGroupSize;
@@ -287,6 +255,7 @@ class LosslessWarp {
       if (n_plain < Groups::kRun) {
         break;
       }
+      staged.start(Groups::kRunBytes);
     }
     staged.close();
     words.close();

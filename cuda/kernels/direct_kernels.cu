@@ -8,7 +8,7 @@ namespace cfck::cuda {
   extern "C" __global__ void __launch_bounds__(kDirectWarpsPerBlock* simt::kWarpLanes, \
                                                kDirectBlocks)                          \
       cfck_direct_##dtype(const codec::DeviceBatch batch) {                            \
-    __shared__ codec::DirectShared shared[kDirectWarpsPerBlock];                       \
+    __shared__ codec::DirectWarpShared shared[kDirectWarpsPerBlock];                   \
     decode_batch<codec::DirectChunks##Dtype>(batch, shared);                           \
   }
 #include "device/kernels.inc"

@@ -68,7 +68,7 @@ bool run_direct(DType dtype, const DeviceChunk& chunk, const simt::Launch& launc
         return decode_direct_by_team<decltype(value)>(chunk, static_device_tables().data(), shared);
       });
     }
-    return run_one<DirectShared>(launch, [&](DirectShared& shared) {
+    return run_one<DirectWarpShared>(launch, [&](DirectWarpShared& shared) {
       return decode_direct_chunk<decltype(value)>(chunk, static_device_tables().data(), shared);
     });
   };

@@ -12,6 +12,7 @@
 #include "codec/entropy/rans/device.cuh"
 #include "codec/symboliser/device/bins_device.cuh"
 #include "codec/symboliser/device/raw_bits_device.cuh"
+#include "codec/symboliser/device/staged_device.cuh"
 
 namespace cfck::codec {
 
@@ -21,13 +22,21 @@ inline constexpr unsigned kDirectPlaces = 2 + kDirectTables;
 inline constexpr unsigned kMaxDirectTailBytes =
     30 * kGroupSize / 8 + kMaxDeviceLaneSets * simt::kWarpLanes * kRansStateBits / 8;
 
-// The shared memory of a warp.
+// The shared memory of a warp that opens a chunk.
 struct DirectShared {
   DeviceTable tables[kDirectPlaces];
   WordRing rings[kMaxDeviceLaneSets];
   DirectSectionsOnDevice sections;  // here, since registers are scarce
   std::uint32_t next_of_bin[kBinCounters];
   std::uint8_t tail[kMaxDirectTailBytes];
+};
+
+inline constexpr unsigned kDirectStageBytes = 1536;
+// Of one that decodes the values too.
+struct DirectWarpShared : DirectShared {
+#if CFCK_HAS_STAGING
+  StagedShared<kDirectStageBytes> staged;
+#endif
 };
 
 // Low bits and table of the symbols of a bin (codec/direct/spec.md, section 6.2).
@@ -81,6 +90,8 @@ CFCK_DEVICE DirectIndices indices_of(const DeviceChunk& chunk, bool is_moved,
 template <class Value, unsigned n_sets>
 class DirectWarp {
   using Word = typename Value::Word;
+  // As in codec/lossless/device.cuh.
+  static constexpr std::uint32_t kUnstagedGroups = 32;
 
  public:
   CFCK_DEVICE DirectWarp(const DeviceChunk& chunk, DirectShared& shared)
@@ -102,7 +113,7 @@ class DirectWarp {
   CFCK_DEVICE const DeviceLanes<n_sets>& lanes() const { return lanes_; }
   CFCK_DEVICE const DeviceTail& tail() const { return tail_; }
 
-  CFCK_DEVICE bool decode(std::uint32_t words_at) {
+  CFCK_DEVICE bool decode(std::uint32_t words_at, DirectWarpShared& shared) {
     const bool has_field = parameters_.bands != nullptr;
     if (!find_direct_mask(chunk_, s_, mask_)) {
       return false;
@@ -116,10 +127,10 @@ class DirectWarp {
     const bool has_prediction = parameters_.coefficients != nullptr;
     if (!has_field && !has_prediction && mask_ == nullptr) {
       out_ = chunk_.out;
-      return decode_values<true>() && n_exact_ == s_.n_exact;
+      return decode_values<true>(shared) && n_exact_ == s_.n_exact;
     }
     out_ = indices().merged;
-    if (!decode_values<false>()) {
+    if (!decode_values<false>(shared)) {
       return false;
     }
     simt::sync_warp();
@@ -161,34 +172,105 @@ class DirectWarp {
 
   // Decodes all groups to values or to indices, the last ones twice (codec/lossless/device.cuh).
   template <bool to_values>
-  CFCK_DEVICE bool decode_values() {
+  CFCK_DEVICE bool decode_values(DirectWarpShared& shared) {
     const std::uint32_t* const groups = chunk_.groups;
     const std::uint8_t* raw = s_.raw.data;
-    std::uint32_t first = 0;
-    std::uint32_t last = tail_.first_group;
+    RingSteps<n_sets> steps(lanes_);
+    std::uint32_t g = 0;
     CFCK_NO_UNROLL
-    for (bool is_tail = false;; is_tail = true) {
+    while (true) {
+      std::uint32_t last = tail_.first_group;
+#if CFCK_HAS_STAGING
+      if constexpr (to_values) {
+        g = decode_staged_groups(shared.staged, g, raw);
+        last = last - g > kUnstagedGroups ? g + kUnstagedGroups : last;
+      }
+#endif
+      const bool is_tail = g == tail_.first_group;
       if (is_tail) {
         if (!fill_tail(raw)) {
           return false;
         }
         raw = shared_.tail;
-        first = tail_.first_group;
         last = n_groups_;
       }
-      for (std::uint32_t g = first; g < last; ++g) {
+      CFCK_NO_UNROLL
+      for (; g < last; ++g) {
         const std::uint32_t group = groups[g];
-        const bool is_common = size_of_group(n_unmasked_, g) == kGroupSize &&
-                               !is_zero_group(group) &&
-                               low_bits_of_bin(bin_of(group)) <= kMaxSafeLowBits;
-        raw = is_common ? decode_group<to_values, true>(g, group, raw)
-                        : decode_group<to_values, false>(g, group, raw);
+        raw = is_common_group(group) && size_of_group(n_unmasked_, g) == kGroupSize
+                  ? decode_group<to_values, true>(steps, g, group, raw)
+                  : decode_group<to_values, false>(steps, g, group, raw);
       }
       if (is_tail) {
         return !simt::any(!fits_) && escape_at_ == s_.n_escapes;
       }
     }
   }
+
+  // No index of such a group can be out of range but by an escape. Almost all are.
+  CFCK_DEVICE static bool is_common_group(std::uint32_t group) {
+    return !is_zero_group(group) && low_bits_of_bin(bin_of(group)) <= kMaxSafeLowBits;
+  }
+
+#if CFCK_HAS_STAGING
+  // Groups of a run: as many common ones of 32 as fit a stage.
+  struct Run {
+    std::uint32_t groups;  // the lane's
+    unsigned n;
+    std::uint32_t n_bytes;
+  };
+  CFCK_DEVICE static Run run_of(std::uint32_t group) {
+    constexpr std::uint32_t kMost = StagedShared<kDirectStageBytes>::kMaxRunBytes;
+    const std::uint32_t n_bytes = low_bits_of_bin(bin_of(group)) * (kGroupSize / 8);
+    const std::uint32_t until = simt::running_sum(is_common_group(group) ? n_bytes : kMost + 1);
+    const std::uint32_t others = simt::ballot(until > kMost);
+    const unsigned n = others == 0 ? simt::kWarpLanes : simt::lowest_bit(others);
+    const std::uint32_t all = simt::shuffle(until, (n - 1) % simt::kWarpLanes);
+    return {group, n, n == 0 ? 0 : all};
+  }
+
+  // Decodes whole common groups to values as codec lossless does (codec/lossless/device.cuh), where
+  // one step is for all.
+  CFCK_DEVICE std::uint32_t decode_staged_groups(StagedShared<kDirectStageBytes>& shared,
+                                                 std::uint32_t first, const std::uint8_t*& raw) {
+    const std::uint32_t n_whole = n_unmasked_ / kGroupSize;
+    const std::uint32_t last = tail_.first_group < n_whole ? tail_.first_group : n_whole;
+    if (has_row_steps_ || first + kUnstagedGroups > last) {
+      return first;
+    }
+    const auto group_after = [&](std::uint32_t g) {
+      const std::uint32_t of_lane = g + simt::lane();
+      return of_lane < last ? chunk_.groups[of_lane] : 1;
+    };
+    Run run = run_of(group_after(first));
+    if (run.n == 0) {
+      return first;
+    }
+    StagedRaw staged(shared, raw, s_.raw.data + s_.raw.n_bytes);
+    WordStream<n_sets> words(lanes_, shared.words);
+    staged.start(run.n_bytes);
+    std::uint32_t coming = group_after(first + run.n);
+    std::uint32_t g = first;
+    CFCK_NO_UNROLL
+    while (run.n != 0) {
+      const Run next = run_of(coming);
+      staged.start(next.n_bytes);
+      coming = group_after(g + run.n + next.n);
+      const std::uint8_t* stage = staged.await();
+      CFCK_NO_UNROLL
+      for (unsigned i = 0; i < run.n; ++i) {
+        stage = decode_group<true, true, true>(words, g + i, simt::shuffle(run.groups, i), stage);
+      }
+      staged.free();
+      g += run.n;
+      raw += run.n_bytes;
+      run = next;
+    }
+    staged.close();
+    words.close();
+    return g;
+  }
+#endif
 
   CFCK_DEVICE bool fill_tail(const std::uint8_t* raw) {
     const LanesMark<n_sets> before = mark_of(lanes_);
@@ -208,10 +290,10 @@ class DirectWarp {
     return fits;
   }
 
-  // Decodes a group, whose raw bits are at `raw`; returns what follows these. Almost all groups are
-  // whole and not zero, and no index of theirs can be out of range but by an escape: is_common.
-  template <bool to_values, bool is_common>
-  CFCK_DEVICE const std::uint8_t* decode_group(std::uint32_t g, std::uint32_t group,
+  // Decodes a group, whose raw bits are at `raw`; returns what follows these. is_common: it is, and
+  // whole. has_one_step: as has_row_steps_ says, too. `steps` is RingSteps or WordStream.
+  template <bool to_values, bool is_common, bool has_one_step = false, class Steps>
+  CFCK_DEVICE const std::uint8_t* decode_group(Steps& steps, std::uint32_t g, std::uint32_t group,
                                                const std::uint8_t* raw) {
     const unsigned n = is_common ? kGroupSize : size_of_group(n_unmasked_, g);
     const std::uint32_t scale_bin = bin_of(group);
@@ -227,10 +309,10 @@ class DirectWarp {
     for (unsigned t = 0; t < kLaneValues; ++t) {
       if (is_common || (!is_zero && t * simt::kWarpLanes < n)) {
         if (t % n_sets == 0) {
-          fill_rings(lanes_);
+          steps.refill();
         }
         const bool is_active = is_common || t * simt::kWarpLanes + simt::lane() < n;
-        const std::uint32_t symbol = decode_step(lanes_, t % n_sets, table, is_active);
+        const std::uint32_t symbol = steps.step(t % n_sets, table, is_active);
         const bool is_escape = symbol == kSymbolEscape && is_active;
         indices[t] = static_cast<std::int32_t>((symbol - kSymbolOfZero) << low_bits | low[t]);
         if (!is_common && low_bits > kMaxSafeLowBits && is_active && !is_escape) {
@@ -247,7 +329,7 @@ class DirectWarp {
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
       if (is_common || t * simt::kWarpLanes + simt::lane() < n) {
-        store<to_values>(first + t * simt::kWarpLanes, indices[t]);
+        store<to_values, has_one_step>(first + t * simt::kWarpLanes, indices[t]);
       }
     }
     if (to_values && n_exact_ != first_exact) {
@@ -296,10 +378,10 @@ class DirectWarp {
     }
   }
 
-  template <bool to_values>
+  template <bool to_values, bool has_one_step>
   CFCK_DEVICE void store(std::uint32_t i, std::int32_t index) {
     if constexpr (to_values) {
-      const double step = has_row_steps_ ? step_of_value(parameters_, i) : step_;
+      const double step = !has_one_step && has_row_steps_ ? step_of_value(parameters_, i) : step_;
       static_cast<Word*>(out_)[i] = Value::from_double(static_cast<double>(index) * step);
     } else {
       static_cast<std::int32_t*>(out_)[i] = index;
@@ -354,7 +436,7 @@ class DirectWarp {
 // what was written is unspecified.
 template <class Value>
 CFCK_DEVICE bool decode_direct_chunk(const DeviceChunk& chunk, const DeviceTable* static_tables,
-                                     DirectShared& shared) {
+                                     DirectWarpShared& shared) {
   const DirectSectionsOnDevice sections = direct_sections(chunk);
   simt::sync_warp();  // whoever still reads what the chunk before has left
   if (simt::lane() == 0) {
@@ -369,11 +451,11 @@ CFCK_DEVICE bool decode_direct_chunk(const DeviceChunk& chunk, const DeviceTable
   }
   switch (n_sets) {
     case 1:
-      return DirectWarp<Value, 1>(chunk, shared).decode(at);
+      return DirectWarp<Value, 1>(chunk, shared).decode(at, shared);
     case 2:
-      return DirectWarp<Value, 2>(chunk, shared).decode(at);
+      return DirectWarp<Value, 2>(chunk, shared).decode(at, shared);
     default:
-      return DirectWarp<Value, 4>(chunk, shared).decode(at);
+      return DirectWarp<Value, 4>(chunk, shared).decode(at, shared);
   }
 }
 

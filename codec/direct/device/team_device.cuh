@@ -9,7 +9,7 @@ namespace cfck::codec {
 
 // The shared memory of a block.
 struct DirectTeamShared {
-  DirectShared chunk;
+  DirectWarpShared chunk;
   TeamShared team;
   std::uint32_t counts[kMaxDeviceLaneSets][kBinCounters];  // of bins, in the part of each warp
   std::uint32_t n_exact[kMaxDeviceLaneSets];               // likewise
@@ -272,10 +272,12 @@ CFCK_DEVICE std::uint32_t open_direct_for_team(const DeviceChunk& chunk,
     return kTeamRefused;
   }
   if (n_sets == 1) {
-    return DirectWarp<Value, 1>(chunk, shared.chunk).decode(at) ? kTeamDone : kTeamRefused;
+    return DirectWarp<Value, 1>(chunk, shared.chunk).decode(at, shared.chunk) ? kTeamDone
+                                                                              : kTeamRefused;
   }
   if (n_sets == 2) {
-    return DirectWarp<Value, 2>(chunk, shared.chunk).decode(at) ? kTeamDone : kTeamRefused;
+    return DirectWarp<Value, 2>(chunk, shared.chunk).decode(at, shared.chunk) ? kTeamDone
+                                                                              : kTeamRefused;
   }
   if (chunk.parameters->bands != nullptr) {
     add_counts(shared);
@@ -316,7 +318,7 @@ CFCK_DEVICE bool decode_direct_by_team(const DeviceChunk& chunk, const DeviceTab
 // Kernels decode such chunks (device/kernels.inc): DirectChunksF64 and so on.
 template <class Value>
 struct DirectChunks {
-  using Shared = DirectShared;
+  using Shared = DirectWarpShared;
   using TeamShared = DirectTeamShared;
 
   CFCK_DEVICE static bool decode(const DeviceChunk& chunk, const DeviceTable* static_tables,

@@ -153,6 +153,20 @@ CFCK_DEVICE std::uint32_t decode_step(DeviceLanes<n_sets>& lanes, unsigned set,
   return is_alias ? other >> kDeviceSymbolShift : bucket;
 }
 
+// The steps of lanes as WordStream has them.
+template <unsigned n_sets>
+class RingSteps {
+ public:
+  CFCK_DEVICE explicit RingSteps(DeviceLanes<n_sets>& lanes) : lanes_(lanes) {}
+  CFCK_DEVICE void refill() { fill_rings(lanes_); }
+  CFCK_DEVICE std::uint32_t step(unsigned set, const DeviceTable& table, bool is_active) {
+    return decode_step(lanes_, set, table, is_active);
+  }
+
+ private:
+  DeviceLanes<n_sets>& lanes_;
+};
+
 // Decodes a run of n symbols with one table, 32 at a time: calls `take(first, symbol, is_active)`
 // with the index of the first.
 template <unsigned n_sets, class Take>

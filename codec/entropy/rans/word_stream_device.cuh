@@ -56,6 +56,7 @@ class WordStream {
     if (!is_low) {
       return;
     }
+    simt::sync_warp();  // whoever still reads the words of the last step
     CFCK_UNROLL
     for (unsigned set = 0; set < n_sets; ++set) {
       if (at_[set] >= limit_[set]) {
@@ -72,7 +73,8 @@ class WordStream {
 
   // decode_step() for a step in which every lane is active. Requires: refill() since the last step
   // of the set.
-  CFCK_DEVICE std::uint32_t step(unsigned set, const DeviceTable& table) {
+  CFCK_DEVICE std::uint32_t step(unsigned set, const DeviceTable& table,
+                                 bool /*is_active*/ = true) {
     const std::uint32_t state = lanes_.state[set];
     const std::uint32_t bucket = state >> kRansBucketBits & (kRansSymbols - 1);
     const std::uint32_t own = table.own[bucket];
