@@ -99,7 +99,9 @@ Result<void> CudaDevice::wait_for_copy(const char* what) {
   const DriverResult result = driver_.StreamSynchronize(copies_);
   if (result != 0) {
     // The copy may still be under way; nobody else is to wait for it.
-    (void)driver_.StreamSynchronize(std::exchange(copies_, nullptr));
+    const DriverStream stream = std::exchange(copies_, nullptr);
+    (void)driver_.StreamSynchronize(stream);
+    (void)driver_.StreamDestroy(stream);
   }
   return check(driver_, result, what);
 }

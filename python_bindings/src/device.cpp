@@ -59,9 +59,12 @@ class DeviceLoad {
   std::tuple<std::uint64_t, std::uint64_t> run(std::uintptr_t workspace, std::uintptr_t staging,
                                                std::uint64_t staging_bytes, std::uintptr_t stream) {
     const auto summary = watch_.take(without_gil([&]() -> Result<cuda::Summary> {
-      CFCK_TRY(decoder_->enqueue(reinterpret_cast<void*>(workspace),
-                                 bytes_at(staging, staging_bytes),
-                                 {device_, reinterpret_cast<void*>(stream)}));
+      auto asked =
+          decoder_->enqueue(reinterpret_cast<void*>(workspace), bytes_at(staging, staging_bytes),
+                            {device_, reinterpret_cast<void*>(stream)});
+      if (!asked) {
+        return archive_.checked(std::move(asked), *first_).error();
+      }
       auto done = decoder_->finish();
       CFCK_TRY(archive_.checked(done ? Result<void>() : done.error(), *first_));
       return done;

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -13,7 +14,7 @@ from .._frameworks.framework import AnyTensor, Framework, Prepared, TensorT, row
 from .._options.kinds import MessageOptions
 from .._options.native import native_options
 from .._options.signatures import complete, takes
-from ..errors import InvalidArgumentError, LimitExceededError
+from ..errors import CfckError, InvalidArgumentError, LimitExceededError
 from .opening import flat_bytes, readable
 
 if TYPE_CHECKING:
@@ -161,18 +162,38 @@ def encode_with(
 
 
 def encode_learned(
-    framework: Framework[TensorT], tensor: TensorT, steps: _native.LearnedSteps | None
+    framework: Framework[TensorT], name: str, tensor: TensorT, steps: _native.LearnedSteps | None
 ) -> bytes:
-    """The message of a tensor with steps that training has learned; None: every bit is kept."""
+    """The message of a tensor with steps that training has learned; None: every bit is kept.
+
+    ``name`` is for errors.
+    """
     native = _native_options({}, {"": steps} if steps is not None else None)
-    return _encode(framework, tensor, None, native)  # type: ignore[return-value]
+    with naming(name):
+        return _encode(framework, tensor, None, native, name)  # type: ignore[return-value]
+
+
+@contextlib.contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Adds the name of a tensor to errors that have none."""
+    try:
+        yield
+    except CfckError as error:
+        if not error.record:
+            error.args = (f"tensor `{name}`: {error}",)
+            error.record = name
+        raise
 
 
 def _encode(
-    framework: Framework[TensorT], tensor: TensorT, out: Any, native: _native.EncodeOptions
+    framework: Framework[TensorT],
+    tensor: TensorT,
+    out: Any,
+    native: _native.EncodeOptions,
+    name: str = "",
 ) -> bytes | int:
     # The prepared tensor owns the memory at the address.
-    prepared, dtype, shape, address = _contiguous(framework, tensor)
+    prepared, dtype, shape, address = _contiguous(framework, tensor, name)
     if out is None:
         return _native.encode_message(dtype, shape, address, native)
     into = _writable(out)
@@ -210,16 +231,16 @@ def _native_options(
 
 
 def _contiguous(
-    framework: Framework[TensorT], tensor: TensorT
+    framework: Framework[TensorT], tensor: TensorT, name: str
 ) -> tuple[Prepared, str, Sequence[int], int]:
     """The tensor in host memory without gaps: its owner, dtype, shape and address."""
-    prepared = framework.prepare({"": tensor})
+    prepared = framework.prepare({name: tensor})
     _, dtype, shape, strides, address = framework.on_host(prepared)[0]
     expected = row_major(shape)
     fits = all(n == 1 or a == b for n, a, b in zip(shape, strides, expected, strict=True))
     if fits or 0 in shape:
         return prepared, dtype, shape, address
-    return _contiguous(framework, framework.contiguous(tensor))
+    return _contiguous(framework, framework.contiguous(tensor), name)
 
 
 def _writable(out: Any) -> np.ndarray:

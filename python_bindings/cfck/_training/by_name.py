@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from .. import _native
+from .._frameworks.framework import named_tensors
+from .._frameworks.torch_tensors import has_plain_storage
 from . import files
 from .contents import file_sources, originals
 from .model import SpectralModel
@@ -31,17 +33,21 @@ def compress_weights(model: nn.Module) -> dict[str, bytes]:
 
     Weights in training have their learned steps, which are snapped if that was not done; all else
     keeps every bit. Tied tensors share one object of bytes. decompress_weights() takes them back.
+
+    Raises:
+        CfckError: a tensor that cannot be stored, as save_file() would say, among them what a
+            module's get_extra_state() returns.
+        FloatingPointError: a weight or a step is not finite.
     """
     handle = handle_of(model)
     handle.snap()
     steps, untrained = handle.file_steps(), originals(handle.places)
-    state = handle.state_dict()
+    state = dict(named_tensors(handle.state_dict(), torch.Tensor, "torch.Tensor"))
     sources = file_sources(state, handle.places)
     distinct: dict[object, str] = {}  # the first name of each tensor, by its memory
-    first_names = {}
-    for name, tensor in state.items():
-        memory = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
-        first_names[name] = distinct.setdefault(memory if tensor.numel() else name, name)
+    first_names = {
+        name: distinct.setdefault(_memory(tensor) or name, name) for name, tensor in state.items()
+    }
 
     def message(name: str) -> bytes:
         learned = steps.get(name)
@@ -53,6 +59,16 @@ def compress_weights(model: nn.Module) -> dict[str, bytes]:
     return {name: made[first] for name, first in first_names.items()}
 
 
+def _memory(tensor: torch.Tensor) -> object:
+    """Equal for tensors that have the same values since they have them in one place."""
+    if tensor.layout != torch.strided or not has_plain_storage(tensor) or not tensor.numel():
+        return None
+    if tensor.is_meta:
+        return None
+    views = tensor.is_conj(), tensor.is_neg()
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, views
+
+
 def decompress_weights(
     model: nn.Module, compressed: Mapping[str, bytes], strict: bool = True
 ) -> nn.modules.module._IncompatibleKeys:
@@ -61,7 +77,7 @@ def decompress_weights(
     Files of one tensor without a name, which it returned before there were messages, load as well.
 
     Raises:
-        CfckError: bytes that are not those of a tensor, or are damaged.
+        CfckError: bytes that are not those of a tensor, or are damaged; it names the tensor.
         RuntimeError: tensors are missing or unexpected (with ``strict``), or of other shapes.
     """
     state = {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -11,6 +12,17 @@ from torch import nn
 from .names import plain_name
 from .places import Place
 from .weight import FileSteps
+
+
+@contextlib.contextmanager
+def _naming(place: Place) -> Iterator[None]:
+    """Says which weight diverged."""
+    try:
+        yield
+    except FloatingPointError as error:
+        if "`" in str(error):
+            raise
+        raise FloatingPointError(f"weight `{place.names[0]}`: {error}") from None
 
 
 def plain_state(model: nn.Module, places: Iterable[Place]) -> dict[str, Any]:
@@ -30,7 +42,7 @@ def plain_state(model: nn.Module, places: Iterable[Place]) -> dict[str, Any]:
             state[plain] = tensor.detach()
             continue
         if id(tensor) not in values:
-            with torch.no_grad():
+            with torch.no_grad(), _naming(place):
                 values[id(tensor)] = place.weight(tensor).detach()
         state[plain] = values[id(tensor)]
     return state
@@ -58,6 +70,7 @@ def file_steps(places: Iterable[Place]) -> dict[str, FileSteps]:
     """The steps of each weight as the file has them, by name. Requires: they are snapped."""
     steps = {}
     for place in places:
-        of_weight = place.weight.file_steps(place.original().shape)
+        with _naming(place):
+            of_weight = place.weight.file_steps(place.original().shape)
         steps.update(dict.fromkeys(place.names, of_weight))
     return steps

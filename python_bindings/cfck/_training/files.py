@@ -10,7 +10,8 @@ import torch
 
 from .._frameworks.torch_tensors import TorchFramework
 from .._io.archive import Archive
-from .._io.message import decode_with, encode_learned
+from .._io.message import decode_with, encode_learned, naming
+from .._io.opening import readable
 from .._io.save import write_prepared_bytes
 from .._io.summary import SaveSummary
 from ..errors import CfckError, InvalidArgumentError
@@ -67,7 +68,7 @@ def message_exactly(
 
     def encode_one(sources: Mapping[str, torch.Tensor], steps: Mapping[str, FileSteps]) -> bytes:
         learned = steps[name].native() if name in steps else None
-        return encode_learned(_FRAMEWORK, sources[name], learned)
+        return encode_learned(_FRAMEWORK, name, sources[name], learned)
 
     return _until_exact(
         {name: tensor},
@@ -97,7 +98,9 @@ def _until_exact(
         if not wrong:
             return encoded
         for name in wrong:
-            if name not in steps or steps[name].trellis_states > 1:
+            if name not in steps:
+                raise CfckError(f"tensor `{name}` was changed while it was encoded", record=name)
+            if steps[name].trellis_states > 1:
                 raise CfckError(
                     f"tensor `{name}` would not come back as it was trained: a trellis was chosen "
                     "by finish() without the options of this file, or the model was changed since"
@@ -131,18 +134,20 @@ _OF_FILES = ("verify", "fsync")
 _OF_ENCODERS = ("chunk_elems", "threads", "entropy", "level", "progress")
 
 
-def decode(data: bytes) -> dict[str, torch.Tensor]:
+def decode(data: Any) -> dict[str, torch.Tensor]:
     return Archive.from_bytes(data, {}).load_all(_FRAMEWORK)
 
 
 def decode_one(name: str, data: bytes) -> torch.Tensor:
     """The tensor of a message, or of a file that has nothing else."""
-    if data[:4] != _FILE_MARK:
-        return decode_with(_FRAMEWORK, data, None)
-    tensors = decode(data)
-    if set(tensors) != {""}:
-        raise InvalidArgumentError(f"`{name}` is not what compress_weights() returns")
-    return tensors[""]
+    with naming(name):
+        view = readable(data)
+        if view[:4].tobytes() != _FILE_MARK:
+            return decode_with(_FRAMEWORK, data, None)
+        tensors = decode(data)
+        if set(tensors) != {""}:
+            raise InvalidArgumentError("this is not what compress_weights() returns")
+        return tensors[""]
 
 
 def stored_bits(data: bytes) -> dict[str, int]:
@@ -163,4 +168,5 @@ def _different(
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().reshape(-1).view(torch.uint8)
+    # A conjugate or negative view has other bits in its memory.
+    return tensor.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)

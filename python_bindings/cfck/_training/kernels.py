@@ -60,6 +60,13 @@ def native_steps(
     return _native.TrainingSteps(2.0**octaves, *fields)
 
 
+def step_of(octaves: float) -> float:
+    """2**octaves; refuses steps that are no float32 numbers."""
+    if not -_MAX_OCTAVES < octaves < _MAX_OCTAVES:
+        raise _diverged(f"2**{octaves:.5g}")
+    return float(2.0**octaves)
+
+
 def _diverged(step: str) -> FloatingPointError:
     return FloatingPointError(
         f"a step of a spectral weight is {step}; was the loss finite, and is step_lr small enough?"

@@ -302,7 +302,7 @@ class SpectralWeight(nn.Module):
         scale, *fields = (steps.detach() for steps in self.log2_in_use())
         bands, rows, columns = ([round(x * QUARTERS) for x in field.tolist()] for field in fields)
         return FileSteps(
-            step=2.0 ** float(scale),
+            step=kernels.step_of(float(scale)),
             bands=[bands[i] for i in native.range_of_band] if bands else [],
             rows=rows,
             columns=columns,

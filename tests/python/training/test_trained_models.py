@@ -3,6 +3,7 @@
 import copy
 
 import cfck
+import numpy as np
 import pytest
 import torch
 from cfck.train import (
@@ -68,14 +69,65 @@ def test_weights_that_were_compressed_before_there_were_messages():
     plain = nn.Linear(8, 8)
     decompress_weights(plain, files)
     assert all(same(tensor, values[name]) for name, tensor in plain.state_dict().items())
-    with pytest.raises(cfck.InvalidArgumentError, match="`bias` is not what compress_weights"):
+    with pytest.raises(
+        cfck.InvalidArgumentError, match="`bias`: this is not what compress_weights"
+    ):
         decompress_weights(plain, files | {"bias": cfck.torch.save(values)})
-    with pytest.raises(cfck.CfckError):
+    with pytest.raises(cfck.CfckError, match="tensor `bias`"):
         decompress_weights(plain, files | {"bias": b"\x00" * 100})
+    with pytest.raises(TypeError):
+        decompress_weights(plain, files | {"bias": 3})
     damaged = bytearray(cfck.encode_message(values["bias"]))
     damaged[-20] ^= 1
-    with pytest.raises(cfck.ChecksumError):
+    with pytest.raises(cfck.ChecksumError, match="tensor `bias`") as raised:
         decompress_weights(plain, files | {"bias": bytes(damaged)})
+    assert raised.value.record == "bias" and raised.value.byte_offset is not None
+    for wrap in (
+        bytearray,
+        memoryview,
+        lambda data: np.frombuffer(data, np.uint8),
+        lambda data: torch.frombuffer(bytearray(data), dtype=torch.uint8),
+    ):
+        decompress_weights(plain, {name: wrap(data) for name, data in files.items()})
+
+
+def test_views_of_one_memory_that_have_other_values():
+    model = network()
+    values = torch.randn(4, dtype=torch.complex64)
+    for name, view in {
+        "x": values,
+        "y": values.conj(),
+        "z": values.imag,
+        "n": values.conj().imag,
+    }.items():
+        model.register_buffer(name, view)
+    q = spectral(model, bits=4)
+    compressed = compress_weights(model)
+    for name in ("x", "y", "z", "n"):
+        found = cfck.torch.decode_message(compressed[name])
+        assert torch.equal(found, getattr(model, name)), name
+    loaded = cfck.torch.load(q.to_bytes())
+    assert torch.equal(loaded["y"], values.conj())
+
+
+def test_errors_of_compressed_weights_name_the_tensor():
+    for what, error in {
+        torch.zeros(3, dtype=torch.complex128): cfck.UnsupportedError,
+        torch.zeros(3, device="meta"): cfck.UnsupportedError,
+        torch.eye(3).to_sparse(): cfck.InvalidArgumentError,
+    }.items():
+        model = network()
+        model.register_buffer("buffer", what)
+        spectral(model, bits=4)
+        with pytest.raises(error, match="tensor `buffer`"):
+            compress_weights(model)
+    for octaves in (127.0, 2000.0, -2000.0):
+        model = network()
+        q = spectral(model, bits=4)
+        with torch.no_grad():
+            q.places[0].weight.scale.fill_(octaves)
+        with pytest.raises(FloatingPointError, match="weight `0.weight`"):
+            compress_weights(model)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
