@@ -118,7 +118,9 @@ def too_much(rows: list[tuple[str, str, int, int, int]]) -> list[str]:
 def main() -> int:
     """Prints what is wrong; 0 if nothing is."""
     folder = Path(sys.argv[1])
-    files = sorted(ptx for ptx in folder.glob("*.compute*.ptx") if ptx.name.split(".")[0] in SOURCES)
+    files = sorted(
+        ptx for ptx in folder.glob("*.compute*.ptx") if ptx.name.split(".")[0] in SOURCES
+    )
     n_kernels = len(set().union(*map(kernels_of, files)))
     rows = measured(folder)
     if "--update" in sys.argv:
