@@ -20,7 +20,10 @@ run_sanitized() {
   ctest --test-dir "$build/$name" --output-on-failure --label-exclude 'long|unsanitized' --parallel "$(nproc)"
 }
 run_sanitized asan-ubsan address,undefined
+# In a forked child the threads of the parent look as if nobody had joined them.
+export TSAN_OPTIONS="report_thread_leaks=0 suppressions=$root_dir/scripts/tsan_suppressions.txt"
 run_sanitized tsan thread
+unset TSAN_OPTIONS
 
 run_on_aarch64() {
   step "Codec tests on AArch64, under qemu (build/aarch64)"
