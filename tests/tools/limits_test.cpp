@@ -132,7 +132,8 @@ TEST_F(Repeated, DifferencesCountEachStoredValueOnce) {
   make(changed, kMarked, {1, 2, 0, 7});
   const Outcome outcome = run({"diff", "--json", small, changed});
   EXPECT_EQ(outcome.code, 1) << outcome.err;
-  for (const auto& tensor : outcome.json()["changed"]) {
+  const auto json = outcome.json();
+  for (const auto& tensor : json["changed"]) {
     EXPECT_EQ(tensor["max_abs_error"], 2);
     EXPECT_EQ(tensor["rmse"], 1) << tensor["name"];
   }

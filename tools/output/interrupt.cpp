@@ -1,12 +1,15 @@
 #include "tools/output/interrupt.hpp"
 
+#include <atomic>
 #include <csignal>
 #include <initializer_list>
 
 namespace cfck::tools {
 namespace {
 
-volatile std::sig_atomic_t noted_signal = 0;
+// A handler may write it and all threads read it.
+std::atomic<int> noted_signal = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void note_signal(int number) { noted_signal = number; }
 

@@ -130,7 +130,8 @@ TEST_F(ConvertTargets, QualitiesAreWords) {
     EXPECT_GT(error, error_before) << word;
     bytes_before = n_bytes;
     error_before = error;
-    for (const auto& record : inspect()["records"]) EXPECT_FALSE(record.contains("target"));
+    const auto records = inspect()["records"];
+    for (const auto& record : records) EXPECT_FALSE(record.contains("target"));
   }
   ASSERT_EQ(convert({"--rule", "a.*: quality=balanced", "--rule", "b.*: quality=high"}).code, 0);
   const auto records = inspect()["records"];
