@@ -7,6 +7,7 @@
 #include "base/hashing/hashing.hpp"
 #include "cfck/cfck.hpp"
 #include "format/container/container.hpp"
+#include "tests/support/sanitizer.hpp"
 #include "tests/tools/program.hpp"
 
 namespace cfck::test {
@@ -188,7 +189,7 @@ TEST_F(Repeated, ElementsAreStreamed) {
         writer.add_alias("many", "w", 0, {20'000'000, 4}, std::vector<std::uint64_t>{0, 1}));
   });
   RunOptions options;
-  options.max_memory_bytes = std::uint64_t{250} << 20;
+  if (!kHasSanitizer) options.max_memory_bytes = std::uint64_t{250} << 20;
   EXPECT_EQ(run({"verify", "--deep", path, "--threads", "1"}, options).code, 0);
 }
 
