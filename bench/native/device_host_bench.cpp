@@ -5,17 +5,15 @@
 //
 //   build/bench/device_host_bench [REPEATS [THREADS]]     101 repeats; as many threads as there are
 //   CPUs
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "bench/native/fake_device.hpp"
 #include "cfck/cuda.hpp"
 #include "cfck/io.hpp"
 #include "cfck/reader.hpp"
@@ -28,7 +26,7 @@ using namespace cfck;
 constexpr std::size_t kTensors = 100;
 constexpr std::size_t kElems = 224256;
 
-using Nanoseconds = std::uint64_t (*)();
+using bench::Nanoseconds;
 
 double milliseconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -42,14 +40,7 @@ double median(std::vector<double> numbers) {
 
 // The file of a model whose rows have different spreads.
 std::vector<std::byte> make_file() {
-  std::mt19937 random(1);
-  std::vector<std::byte> values(2 * kElems);
-  for (std::size_t i = 0; i < kElems; ++i) {
-    const auto bits = static_cast<std::uint16_t>(0x3c00 - 0x80 * (random() % 12) + random() % 128 +
-                                                 0x8000 * (random() % 2));
-    values[2 * i] = static_cast<std::byte>(bits & 255);
-    values[2 * i + 1] = static_cast<std::byte>(bits >> 8);
-  }
+  std::vector<std::byte> values = bench::bf16_values(kElems);
   MemorySink sink;
   EncodeOptions options;
   options.entropy = EntropyId::kRans;
@@ -130,17 +121,8 @@ void print(const char* what, const std::vector<Load>& loads, double Load::*part)
 }  // namespace
 
 int main(int n_arguments, char** arguments) {
-  ::setenv("CFCK_CUDA_DRIVER", CFCK_FAKE_DRIVER, 1);
-  ::setenv("CFCK_ADAPTER_PATH", CFCK_FAKE_CODE_FOLDER, 1);
   ::setenv("CFCK_FAKE_CUDA", "idle", 1);
-  void* const driver = ::dlopen(CFCK_FAKE_DRIVER, RTLD_NOW);
-  const auto work = driver == nullptr
-                        ? nullptr
-                        : reinterpret_cast<Nanoseconds>(::dlsym(driver, "cfck_fake_work_ns"));
-  if (work == nullptr) {
-    std::fprintf(stderr, "there is no fake driver: build the tests\n");
-    return EXIT_FAILURE;
-  }
+  const Nanoseconds work = bench::use_fake_driver();
   const int repeats = n_arguments > 1 ? std::atoi(arguments[1]) : 101;
   const unsigned threads = n_arguments > 2 ? static_cast<unsigned>(std::atoi(arguments[2])) : 0;
   Memory memory;

@@ -4,7 +4,6 @@
 // H100, 1.06 ms where its copies had 54 GB/s (teams, chunks of 2^18), in proportion to that rate.
 //
 //   build/bench/device_pipeline_bench FOLDER [GB [REPEATS]]     a file of 4 GB of BF16 in FOLDER; 7
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,11 +14,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/native/fake_device.hpp"
 #include "cfck/cuda.hpp"
 #include "cfck/io.hpp"
 #include "cfck/reader.hpp"
@@ -33,21 +32,14 @@ constexpr std::size_t kElems = std::size_t{1} << 24;  // of a tensor
 constexpr double kMeasuredGbps = 54;
 constexpr double kMeasuredKernelUs = 1060;
 
-using Nanoseconds = std::uint64_t (*)();
+using bench::Nanoseconds;
 
 double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 void make_file(const std::string& path, std::size_t n_tensors) {
-  std::mt19937 random(1);
-  std::vector<std::byte> values(2 * kElems);
-  for (std::size_t i = 0; i < kElems; ++i) {
-    const auto bits = static_cast<std::uint16_t>(0x3c00 - 0x80 * (random() % 12) + random() % 128 +
-                                                 0x8000 * (random() % 2));
-    values[2 * i] = static_cast<std::byte>(bits & 255);
-    values[2 * i + 1] = static_cast<std::byte>(bits >> 8);
-  }
+  std::vector<std::byte> values = bench::bf16_values(kElems);
   auto file = AtomicFile::create(path).value();
   Writer writer = Writer::create(*file, {.entropy = EntropyId::kRans}).value();
   for (std::size_t i = 0; i < n_tensors; ++i) {
@@ -124,16 +116,7 @@ int main(int n_arguments, char** arguments) {
   }
   const double gigabytes = n_arguments > 2 ? std::atof(arguments[2]) : 4;
   const int repeats = n_arguments > 3 ? std::atoi(arguments[3]) : 7;
-  ::setenv("CFCK_CUDA_DRIVER", CFCK_FAKE_DRIVER, 1);
-  ::setenv("CFCK_ADAPTER_PATH", CFCK_FAKE_CODE_FOLDER, 1);
-  void* const driver = ::dlopen(CFCK_FAKE_DRIVER, RTLD_NOW);
-  const auto copies = driver == nullptr
-                          ? nullptr
-                          : reinterpret_cast<Nanoseconds>(::dlsym(driver, "cfck_fake_work_ns"));
-  if (copies == nullptr) {
-    std::fprintf(stderr, "there is no fake driver: build the tests\n");
-    return EXIT_FAILURE;
-  }
+  const Nanoseconds copies = bench::use_fake_driver();
   const auto n_tensors = static_cast<std::size_t>(gigabytes * 1e9 / (2 * kElems));
   const std::string path =
       std::string(arguments[1]) + "/pipeline-" + std::to_string(n_tensors) + ".cfck";
