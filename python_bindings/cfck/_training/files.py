@@ -143,8 +143,8 @@ def decode_one(name: str, data: bytes) -> torch.Tensor:
     with naming(name):
         view = readable(data)
         if view[:4].tobytes() != _FILE_MARK:
-            return decode_with(_FRAMEWORK, data, None)
-        tensors = decode(data)
+            return decode_with(_FRAMEWORK, view, None)
+        tensors = decode(view)
         if set(tensors) != {""}:
             raise InvalidArgumentError("this is not what compress_weights() returns")
         return tensors[""]
