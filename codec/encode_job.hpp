@@ -16,7 +16,7 @@ struct EncodeJob {
 };
 
 struct EncodedValues {
-  // What the decoder will return: in place, or in the memory that encode() was given.
+  // The decoder will return these values: in place, or in the memory that encode() was given.
   ByteView decoded;
   ErrorTotals errors;  // with a plan
 };

@@ -31,7 +31,7 @@ class Executor {
         [this, work = std::move(work)](unsigned worker) { return work(memory_[worker]); },
         std::move(take));
   }
-  // The same for each chunk: work(chunk, memory), take(chunk, result).
+  // Does the same for each chunk: work(chunk, memory), take(chunk, result).
   template <class Work, class Take>
   Result<void> submit_chunks(std::uint64_t n_chunks, const Work& work, const Take& take) {
     for (std::uint64_t chunk = 0; chunk < n_chunks; ++chunk) {

@@ -34,7 +34,7 @@ struct LosslessShared {
   WordRing rings[kMaxDeviceLaneSets];
   std::uint8_t tail[kMaxTailBytes];
 };
-// Of one that decodes the values too.
+// A warp that decodes the values too has stages beside it.
 struct LosslessWarpShared : LosslessShared {
 #if CFCK_HAS_STAGING
   StagedShared<kLosslessStageBytes> staged;
@@ -239,7 +239,7 @@ class LosslessWarp {
       if (n_plain == 0) {
         break;
       }
-      // Of each group: its table, and the field of its first symbol.
+      // Each lane looks at one group: its table, and the field of its first symbol.
       const std::uint32_t scale_bin = bin_of(records);
       const std::uint32_t facts = first_field(scale_bin) << 2 | scale_bin % kPhases;
       records = record_of(g + Groups::kRun);

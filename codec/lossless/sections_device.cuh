@@ -1,4 +1,4 @@
-// What the header of a lossless chunk says to a device, and its mask.
+// A device reads the header of a lossless chunk, and applies its mask.
 #pragma once
 
 #include "base/simt/warp.cuh"
@@ -50,7 +50,8 @@ CFCK_DEVICE bool spread_masked_values(const DeviceChunk& chunk, const LosslessSe
                                static_cast<Word*>(chunk.out));
 }
 
-// The same for a whole chunk, apart from what decodes it, whose registers it has no need of.
+// Does the same for a whole chunk, in a function of its own, whose registers are not those of the
+// decoding loop.
 template <class Word>
 CFCK_DEVICE_CALL bool spread_masked_chunk(const DeviceChunk& chunk) {
   return spread_masked_values<Word>(chunk, lossless_sections(chunk), {0, chunk.n_values});

@@ -19,7 +19,7 @@ inline DriverPointer address_of(const void* pointer) {
   return static_cast<DriverPointer>(reinterpret_cast<std::uintptr_t>(pointer));
 }
 
-// What a queue takes of the driver, to be kept for the next one: making it takes as long as
+// A queue takes these of the driver, and they are kept for the next one: making it takes as long as
 // planning a small load.
 struct QueueResources {
   DriverStream copies = nullptr;

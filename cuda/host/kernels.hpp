@@ -41,7 +41,7 @@ inline constexpr KernelForms kKernelForms[device::kKernels] = {
 #undef CFCK_EACH_Block
 };
 
-// What the choice depends on.
+// The choice of a form depends on these.
 struct DeviceShape {
   unsigned n_multiprocessors = 1;
   unsigned capability = 75;  // 90 for 9.0

@@ -1,5 +1,5 @@
-// What a RecordEncoder keeps of records while their chunks are in flight, and what workers make of
-// chunks. Included by encoder.cpp and chunks.cpp only.
+// A RecordEncoder keeps these of records while their chunks are in flight; workers make the results
+// of chunks. Included by encoder.cpp and chunks.cpp only.
 #pragma once
 
 #include <cstdint>

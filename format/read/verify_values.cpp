@@ -43,7 +43,7 @@ std::uint64_t offset_of(const ChunkPlace& place) {
   return byte_of(place.chunk * record.chunk_elems, bits_per_element(record.dtype));
 }
 
-// What a worker found in a chunk.
+// A worker found this in a chunk.
 struct DecodedChunk {
   Result<void> result;
   std::unique_ptr<std::byte[]> memory;  // of the values, parts of which are `edges`

@@ -46,7 +46,7 @@ struct Output {
   }
 };
 
-// What is decoded and written at once: pieces of tensors, and bytes between them.
+// Pieces of tensors, and bytes between them, are decoded and written at once.
 class Batch {
  public:
   std::uint64_t n_bytes() const { return n_bytes_; }

@@ -114,7 +114,7 @@ TEST(Message, WhatSavesNothingIsRaw) {
   }
 }
 
-// What is decoded has values of the steps, so that they do not change when they are encoded again.
+// Decoded values are those of the steps, so that they do not change when they are encoded again.
 TEST(Message, LearnedSteps) {
   MessageWorkspace workspace;
   for (const DType dtype : {DType::kF32, DType::kF64}) {

@@ -32,7 +32,7 @@ struct DirectShared {
 };
 
 inline constexpr unsigned kDirectStageBytes = 1536;
-// Of one that decodes the values too.
+// A warp that decodes the values too has stages beside it.
 struct DirectWarpShared : DirectShared {
 #if CFCK_HAS_STAGING
   StagedShared<kDirectStageBytes> staged;
@@ -90,7 +90,7 @@ CFCK_DEVICE DirectIndices indices_of(const DeviceChunk& chunk, bool is_moved,
 template <class Value, unsigned n_sets>
 class DirectWarp {
   using Word = typename Value::Word;
-  // As in codec/lossless/device.cuh.
+  // It means what it means in codec/lossless/device.cuh.
   static constexpr std::uint32_t kUnstagedGroups = 32;
 
  public:

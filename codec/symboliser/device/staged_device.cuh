@@ -31,8 +31,8 @@ class StagedRaw {
   }
 
   // Asks for the next run, of a multiple of 16 bytes, of which two may be asked for and not freed.
-  // What is not in the section does not come. Bulk copies have whole pieces of 16 bytes, of which
-  // the last may end behind the section: lanes load what is before that.
+  // Bytes that are not in the section do not come. Bulk copies have whole pieces of 16 bytes, of
+  // which the last may end behind the section: lanes load what is before that.
   CFCK_DEVICE void start(std::uint32_t run_bytes) {
     const std::uint32_t left = at_ < n_bytes_ ? n_bytes_ - at_ : 0;
     const std::uint32_t wanted = left < run_bytes ? left : run_bytes;
@@ -70,7 +70,7 @@ class StagedRaw {
   }
 
  private:
-  // The same for all runs, whose lengths are multiples of 16.
+  // It is the same for all runs, whose lengths are multiples of 16.
   CFCK_DEVICE unsigned at_skew() const {
     return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(raw_) % 16);
   }
