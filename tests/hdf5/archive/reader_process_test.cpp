@@ -95,7 +95,9 @@ TEST(Hdf5Reader, TheErrorSaysHowTheProcessEnded) {
     return done ? ErrorCode::kInternal : done.error().code;
   };
   // Sanitizers catch this signal and end the process themselves.
-  if (!kHasSanitizer) EXPECT_EQ(code_after(SIGSEGV), ErrorCode::kCorrupt);
+  if (!kHasSanitizer) {
+    EXPECT_EQ(code_after(SIGSEGV), ErrorCode::kCorrupt);
+  }
   EXPECT_EQ(code_after(SIGINT), ErrorCode::kCancelled);
   EXPECT_EQ(code_after(SIGKILL), ErrorCode::kIo);
   EXPECT_EQ(code_after(SIGXCPU), ErrorCode::kLimitExceeded);
