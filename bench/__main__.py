@@ -23,6 +23,10 @@ COMMANDS = {
     "hdf5": ("hdf5_filters.command", "the HDF5 filter beside those of hdf5plugin"),
     "formats": ("formats.command", "files of other programs: speeds and memory"),
     "gpu": ("gpu.command", "decoding on a CUDA device and loads onto it, against peers"),
+    "kernel_model": (
+        "gpu.kernel_model",
+        "how long kernels should take, by a model, against an H100",
+    ),
     "streaming": ("streaming.command", "models that run from a compressed file"),
     "calibration": ("calibration.command", "what calibrate, refine and shrink cost and achieve"),
     "training": ("training.command", "compression learned in training: bits at equal scores"),

@@ -1,0 +1,461 @@
+"""Computes how long kernels decode on an H100, and compares that with what was measured there.
+
+    python bench kernel_model -o bench/results
+
+Needs no device. Constants come from published measurements of the H100, from NVIDIA's documents,
+and from those rows of kernel_variants.csv that are marked so, all of the kernels of version
+79939ef8; instructions and warps of every variant are counted, not fitted. docs/devices.md describes
+the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+from common import report
+from common.driver import Benchmark
+from gpu.launches import Machine, first_teams, first_warps, launch_cycles, turn_cycles
+
+TABLE = Path(__file__).parent / "kernel_variants.csv"
+
+# What copied on the device of the first run, at its clock (results/gpu-nvidia-h100-80gb-hbm3.md).
+H100 = Machine(multiprocessors=132, schedulers=4, hertz=1.98e9, bytes_a_second=2928e9)
+# Cycles of a load on an H100 SXM: https://github.com/markdewing/AI_kernels, latency/README.md.
+L1_CYCLES, L2_CYCLES, MEMORY_CYCLES = 40, 291, 700
+# The unit that counts bits and converts doubles has 16 results for each cycle and multiprocessor
+# (CUDA C++ Programming Guide, throughput of native arithmetic instructions).
+SLOW_CYCLES = 8
+# Of the 8.9 cycles from one instruction to the next that warps of BF16 took, so many were waits for
+# global loads, and for teams, of codec direct, so many of 8.5: base rows.
+WAITS = 4.9
+TEAM_WAITS = 2.8 / 8.5
+# The profiler counted 257 instructions a group where 240 are in the machine code: a base row.
+PROFILED = 257 / 240
+
+LIMIT = 0.25
+L2_MEGABYTES = 50
+GROUP = 128
+SETS = 4
+PLAIN_VALUES = 32_768  # from here on a chunk has four lane sets, and the loop takes it
+RING_WORDS = 64
+
+
+@dataclass(frozen=True)
+class Values:
+    """A dtype and a codec."""
+
+    name: str
+    value_bytes: int
+    ratio: float
+    raw_bits: int
+    # Cycles of the unit for integers for each instruction, in the base kernels and in those that
+    # stage raw bits: results/device-instructions-sm90.md, of 79939ef8 and of today.
+    integer_base: float
+    integer_staged: float
+    conversions: int = 0  # of doubles, in a group
+
+    @property
+    def refills(self) -> float:
+        """How many rings of words are refilled for a group."""
+        symbol_bits = 8 * self.value_bytes / self.ratio - self.raw_bits
+        return GROUP * symbol_bits / 16 / RING_WORDS
+
+
+VALUES = {
+    "bf16": Values("lossless BF16", 2, 1.522, 7, 987 / 936, 1099 / 1007),
+    "f32": Values("lossless F32", 4, 1.207, 23, 1791 / 1728, 1950 / 1828),
+    "direct_f32": Values("direct F32", 4, 4.71, 3, 1473 / 1618, 1674 / 1674, conversions=4),
+    "direct_f32_today": Values("direct F32", 4, 4.71, 3, 1473 / 1618, 1674 / 1674, conversions=8),
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Kernels of one sort with one launch, and what was measured."""
+
+    variant: str
+    role: str  # constant, check, variant or today
+    values: str
+    megabytes: float
+    chunk: str  # values of the chunks, which take turns
+    warps: int  # on a multiprocessor
+    block: int
+    instructions: float  # for a group; 0: not known
+    counted: str
+    loads: str  # raw bits: at use, ahead (in registers), prefetch (into L2), bulk
+    sets: int  # lane sets of a warp
+    gbps: float = 0
+    within: str = ""  # whether the model is right within 25 %
+    why: str = ""
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The values of each chunk of a launch."""
+        wanted = self.megabytes * 1e6 / VALUES[self.values].value_bytes
+        found: list[int] = []
+        total = 0
+        for size in itertools.cycle([int(size) for size in self.chunk.split("+")]):
+            if total >= wanted:
+                return found
+            found.append(size)
+            total += size
+        return found
+
+    @property
+    def is_team(self) -> bool:
+        """Whether four warps share a chunk."""
+        return self.sets == 1
+
+    @property
+    def opens_as_team(self) -> bool:
+        """Whether they also share its opening, and what the loop does not take. The teams of the
+        base do; of the staged ones the first warp does it alone."""
+        return self.is_team and self.loads == "at use"
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes that are decoded."""
+        return sum(self.sizes) * VALUES[self.values].value_bytes
+
+    @property
+    def issued(self) -> float:
+        """The instructions of a warp for a group, as the profiler counts them."""
+        of_group = self.instructions * (PROFILED if self.counted == "machine code" else 1)
+        return of_group * self.sets / SETS
+
+    @property
+    def moved(self) -> float:
+        """The bytes that are read and written. What is prefetched into L2 is read twice where the
+        launch is larger than that."""
+        times = 2 if self.loads == "prefetch" and self.megabytes > L2_MEGABYTES else 1
+        return self.n_bytes * (1 + times / VALUES[self.values].ratio)
+
+    def demands(self) -> list[float]:
+        """The cycles that a warp's group keeps the issue slot, the unit for integers and the slow
+        unit busy."""
+        values = VALUES[self.values]
+        integer = values.integer_base if self.loads == "at use" else values.integer_staged
+        slow = SLOW_CYCLES * (2 * self.sets + values.conversions * self.sets / SETS)
+        return [self.issued, self.issued * integer, slow]
+
+
+def read_variants(path: Path = TABLE) -> list[Variant]:
+    """The table of what was measured."""
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return [
+        Variant(
+            **{name: row[name] for name in ("variant", "role", "values", "chunk", "counted")},
+            **{name: row[name] for name in ("loads", "within", "why")},
+            **{name: int(row[name]) for name in ("warps", "block", "sets")},
+            megabytes=float(row["megabytes"]),
+            gbps=float(row["gbps"]),
+            instructions=float(row["instructions"] or 0),
+        )
+        for row in rows
+    ]
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What base rows say; by teams: of one warp a chunk, and of a team."""
+
+    group: Mapping[tuple[str, bool], float]  # cycles of a warp alone, by values and teams
+    opening: Mapping[bool, float]  # cycles of a chunk beside its groups, by teams
+    step: Mapping[bool, float]  # cycles an instruction without global loads, by teams
+    raw: Mapping[str, float]  # cycles until raw bits of a group have come, by values
+
+    def alone(self, variant: Variant) -> float | None:
+        """The cycles of a group for a warp that has a scheduler for itself."""
+        if variant.loads == "at use":
+            return self.group.get((variant.values, variant.is_team))
+        return self.step[variant.is_team] * variant.issued
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What the model says of a launch."""
+
+    seconds: float
+    alone: float  # cycles of a group
+    together: float  # where most warps share a scheduler
+    n_together: int
+    floor: float  # seconds that the memory needs
+
+
+def launch_of(variant: Variant, constants: Constants) -> Launch | None:
+    """Computes a launch; None where something that is needed is not known."""
+    alone = constants.alone(variant)
+    if alone is None or variant.instructions == 0:
+        return None
+    # Whatever is done once for a chunk is spread over its groups, beside which others work.
+    opening = constants.opening[variant.opens_as_team]
+    share = opening * GROUP / max(variant.sizes)
+    turns = turn_cycles(alone + share, variant.demands(), variant.warps // 4)
+    if variant.loads == "ahead":
+        turns = [max(turn, constants.raw[variant.values] + share) for turn in turns]
+    slower = [turn / turns[1] for turn in turns]
+    group = turns[1] - share
+    general = constants.group.get((variant.values, variant.opens_as_team), math.inf)
+    chunks = [
+        size / GROUP * (general if size < PLAIN_VALUES else group) + opening
+        for size in variant.sizes
+    ]
+    if variant.is_team:
+        first = first_teams(H100, len(chunks), variant.warps)
+    else:
+        first = first_warps(H100, len(chunks), variant.warps, variant.block)
+    floor = variant.moved / H100.bytes_a_second
+    seconds = max(launch_cycles(chunks, first, slower) / H100.hertz, floor)
+    return Launch(seconds, group, turns[max(first)] - share, max(first), floor)
+
+
+def predicted(variant: Variant, constants: Constants) -> float | None:
+    """GB/s of decoded values."""
+    launch = launch_of(variant, constants)
+    return None if launch is None else variant.n_bytes / launch.seconds / 1e9
+
+
+def _line(points: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
+    """The a and b for which s (a x + b) is nearest to y, in proportion, at points (x, s, y)."""
+    lines = [(s * x / y, s / y) for x, s, y in points]  # u a + v b = 1
+    uu, uv, vv = (
+        sum(p * q for p, q in pairs)
+        for pairs in ([(u, u) for u, _ in lines], lines, [(v, v) for _, v in lines])
+    )
+    u1, v1 = sum(u for u, _ in lines), sum(v for _, v in lines)
+    determinant = uu * vv - uv * uv
+    return (u1 * vv - v1 * uv) / determinant, (v1 * uu - u1 * uv) / determinant
+
+
+def _small_launches(rows: Sequence[Variant]) -> tuple[float, float]:
+    """The cycles of a group and of the opening of a chunk for a warp alone, from launches of few
+    chunks."""
+    is_team = rows[0].is_team
+    group, opening = 1000.0, 0.0
+    for _ in range(20):  # how much longer warps take together depends on the result
+        constants = Constants({(rows[0].values, is_team): group}, {is_team: opening}, {}, {})
+        points = []
+        for row in rows:
+            launch = launch_of(row, constants)
+            assert launch is not None
+            groups = max(row.sizes) / GROUP
+            slowdown = launch.seconds * H100.hertz / (groups * group + opening)
+            points.append((groups, slowdown, row.n_bytes / row.gbps * H100.hertz / 1e9))
+        group, opening = _line(points)
+    return group, opening
+
+
+def _group_of(row: Variant, opening: float) -> float:
+    """The cycles of a group for a warp alone, from one large launch."""
+    low, high = 100.0, 20_000.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        constants = Constants({(row.values, False): middle}, {False: opening}, {}, {})
+        speed = predicted(row, constants)
+        assert speed is not None
+        low, high = (middle, high) if speed > row.gbps else (low, middle)
+    return low
+
+
+def constants_of(variants: Sequence[Variant]) -> Constants:
+    """The constants, from the rows that are there for it."""
+    rows = [row for row in variants if row.role == "constant"]
+    one = [row for row in rows if row.values == "bf16" and not row.is_team]
+    team = [row for row in rows if row.values == "bf16" and row.is_team]
+    [f32] = [row for row in rows if row.values == "f32"]
+    group, opening = _small_launches(one)
+    team_group, team_opening = _small_launches(team)
+    f32_group = _group_of(f32, opening)
+    step = group / one[0].issued - WAITS
+    # A warp of the base waits for words, for the record of a group, and for its raw bits.
+    record = L1_CYCLES + L2_CYCLES / 32
+    raw = {
+        row.values: cycles - step * row.issued - VALUES[row.values].refills * MEMORY_CYCLES - record
+        for row, cycles in ((one[0], group), (f32, f32_group))
+    }
+    return Constants(
+        group={("bf16", False): group, ("bf16", True): team_group, ("f32", False): f32_group},
+        opening={False: opening, True: team_opening},
+        step={False: step, True: team_group * (1 - TEAM_WAITS) / team[0].issued},
+        raw=raw,
+    )
+
+
+def error_of(variant: Variant, constants: Constants) -> float | None:
+    """How much faster than measured the model says that it is."""
+    speed = predicted(variant, constants)
+    return None if speed is None else speed / variant.gbps - 1
+
+
+def kernels_of_today() -> list[Variant]:
+    """The kernels of this version: 1 GB, half of it, 45 MB in 100 tensors; default chunks, and
+    a quarter of them, or half where a quarter has too few values for the loop."""
+    found = []
+    for values, warps, instructions in (
+        ("bf16", 16, 216),
+        ("f32", 16, 243),
+        ("direct_f32_today", 12, 284),
+    ):
+        tensor = 44_851_200 // 100 // VALUES[values].value_bytes
+        for megabytes, whole in ((1000.0, 2**18), (500.0, 2**18), (44.8512, tensor)):
+            for parts in (1, 4 if whole > 4 * PLAIN_VALUES else 2):
+                found.append(
+                    Variant(
+                        variant="bulk copies",
+                        role="today",
+                        values=values,
+                        megabytes=megabytes,
+                        chunk=str(whole // parts),
+                        warps=warps,
+                        block=4,
+                        instructions=instructions,
+                        counted="machine code",
+                        loads="bulk",
+                        sets=SETS,
+                    )
+                )
+    return found
+
+
+VARIANT_COLUMNS = ["variant", "values", "MB", "chunk", "warps", "instructions", "measured"]
+VARIANT_COLUMNS += ["predicted", "error", "remark"]
+TODAY_COLUMNS = ["values", "MB", "chunk", "GB/s", "ms", "warps a scheduler", "cycles a group alone"]
+TODAY_COLUMNS += ["cycles a group together", "issue slots", "opening, of the time", "floor, GB/s"]
+
+
+class KernelModel(Benchmark):
+    """The tables of the model."""
+
+    name = "kernel_model"
+
+    def __init__(self, options: argparse.Namespace, scratch: Path) -> None:
+        """Reads the table, and computes the constants."""
+        super().__init__(options, scratch)
+        self.variants = read_variants()
+        self.constants = constants_of(self.variants)
+        self.tables: dict[str, str] = {}
+        self.wrong: list[str] = []
+
+    def base(self) -> None:
+        """The rows that give constants, and others of the same kernels."""
+        for role, title in (("constant", "Rows that give constants"), ("check", "Other base rows")):
+            self._compare(role, title)
+
+    def compared(self) -> None:
+        """All other kernels."""
+        self._compare("variant", "Variants")
+
+    def _compare(self, role: str, title: str) -> None:
+        lines, errors = [], []
+        for variant in self.variants:
+            if variant.role != role:
+                continue
+            speed, error = predicted(variant, self.constants), error_of(variant, self.constants)
+            counted = (
+                "" if variant.instructions == 0 else f"{variant.issued * 4 / variant.sets:.0f}"
+            )
+            cells = [variant.variant, VALUES[variant.values].name, f"{variant.megabytes:.0f}"]
+            cells += [variant.chunk, str(variant.warps), counted or "?", f"{variant.gbps:.0f}"]
+            if speed is None or error is None:
+                lines.append([*cells, "-", "-", variant.why])
+                continue
+            errors.append(error)
+            lines.append([*cells, f"{speed:.0f}", f"{error:+.0%}", variant.why])
+            if variant.within == "yes" and abs(error) > LIMIT:
+                self.wrong.append(f"{' '.join(cells)}: {error:+.0%}")
+        self.tables[title] = report.markdown_table(VARIANT_COLUMNS, lines) + summary(errors, lines)
+
+    def today(self) -> None:
+        """The kernels of this version."""
+        lines = []
+        for variant in kernels_of_today():
+            launch = launch_of(variant, self.constants)
+            assert launch is not None
+            slots = H100.multiprocessors * H100.schedulers * launch.seconds * H100.hertz
+            cells = [VALUES[variant.values].name, f"{variant.megabytes:.0f}", variant.chunk]
+            cells += [
+                f"{variant.n_bytes / launch.seconds / 1e9:.0f}",
+                f"{launch.seconds * 1e3:.2f}",
+            ]
+            cells += [str(launch.n_together), f"{launch.alone:.0f}", f"{launch.together:.0f}"]
+            opening = self.constants.opening[False]
+            cells += [
+                f"{sum(variant.sizes) / GROUP * variant.issued / slots:.0%}",
+                f"{opening / (opening + launch.together * max(variant.sizes) / GROUP):.0%}",
+                f"{variant.n_bytes / launch.floor / 1e9:.0f}",
+            ]
+            lines.append(cells)
+        self.tables["Kernels of this version, not measured"] = report.markdown_table(
+            TODAY_COLUMNS, lines
+        )
+
+    rows: ClassVar[Mapping[str, Callable[[KernelModel], None]]] = {
+        "base": base,
+        "variants": compared,
+        "today": today,
+    }
+
+    def fail(self, row: str, reason: str) -> None:
+        """Errors are what the command ends with."""
+        self.wrong.append(f"{row}: {reason}")
+
+    def failed(self) -> bool:
+        """Whether the model is off where it has been right."""
+        return bool(self.wrong)
+
+    def files(self, facts: dict[str, str], command: str) -> dict[str, str]:
+        """One page."""
+        told = {
+            "device": "H100 80GB HBM3: 132 multiprocessors with 4 schedulers at 1.98 GHz",
+            "measured": "by the first run on an H100 and the variants measured there, 79939ef8",
+            "commit": facts["commit"],
+        }
+        lines = report.page_head("A model of the kernels' time", command, told)
+        lines += [
+            "",
+            "## Constants",
+            "",
+            report.markdown_table(["what", "value"], self._constants()),
+        ]
+        for title, table in self.tables.items():
+            lines += [f"## {title}", "", table]
+        lines += [f"WRONG: {each}\n" for each in self.wrong]
+        return {"kernel-model-h100.md": "\n".join(lines)}
+
+    def _constants(self) -> list[list[str]]:
+        c = self.constants
+        lines = [
+            ["cycles of a group, lossless BF16, a warp alone", f"{c.group['bf16', False]:.0f}"],
+            ["the same, F32", f"{c.group['f32', False]:.0f}"],
+            ["the same, BF16, a warp of a team", f"{c.group['bf16', True]:.0f}"],
+            ["opening of a chunk, one warp, us", f"{c.opening[False] / H100.hertz * 1e6:.0f}"],
+            ["opening of a chunk, a team, us", f"{c.opening[True] / H100.hertz * 1e6:.0f}"],
+            ["cycles an instruction, without global loads", f"{c.step[False]:.2f}"],
+            ["the same, a warp with one lane set", f"{c.step[True]:.2f}"],
+            ["cycles until raw bits have come, BF16", f"{c.raw['bf16']:.0f}"],
+            ["the same, F32", f"{c.raw['f32']:.0f}"],
+        ]
+        return lines
+
+
+def summary(errors: Sequence[float], lines: Sequence[Sequence[str]]) -> str:
+    """How good the predictions are."""
+    right = sum(abs(error) <= LIMIT for error in errors)
+    mean = sum(map(abs, errors)) / len(errors)
+    shift = sum(errors) / len(errors)
+    return (
+        f"\n{right} of {len(lines)} within {LIMIT:.0%}, {len(lines) - len(errors)} not computed; "
+        f"the mean error is {mean:.1%}, the mean with signs {shift:+.1%}.\n"
+    )
+
+
+COMMAND = KernelModel
