@@ -30,6 +30,7 @@ TABLE = Path(__file__).parent / "kernel_variants.csv"
 H100 = Machine(multiprocessors=132, schedulers=4, hertz=1.98e9, bytes_a_second=2928e9)
 # Cycles of a load on an H100 SXM: https://github.com/markdewing/AI_kernels, latency/README.md.
 L1_CYCLES, L2_CYCLES, MEMORY_CYCLES = 40, 291, 700
+LOAD_CYCLES = f"{L1_CYCLES}, {L2_CYCLES}, {MEMORY_CYCLES}"
 # The unit that counts bits and converts doubles has 16 results for each cycle and multiprocessor
 # (CUDA C++ Programming Guide, throughput of native arithmetic instructions).
 SLOW_CYCLES = 8
@@ -153,12 +154,20 @@ def read_variants(path: Path = TABLE) -> list[Variant]:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
     return [
         Variant(
-            **{name: row[name] for name in ("variant", "role", "values", "chunk", "counted")},
-            **{name: row[name] for name in ("loads", "within", "why")},
-            **{name: int(row[name]) for name in ("warps", "block", "sets")},
+            variant=row["variant"],
+            role=row["role"],
+            values=row["values"],
             megabytes=float(row["megabytes"]),
-            gbps=float(row["gbps"]),
+            chunk=row["chunk"],
+            warps=int(row["warps"]),
+            block=int(row["block"]),
             instructions=float(row["instructions"] or 0),
+            counted=row["counted"],
+            loads=row["loads"],
+            sets=int(row["sets"]),
+            gbps=float(row["gbps"]),
+            within=row["within"],
+            why=row["why"],
         )
         for row in rows
     ]
@@ -424,7 +433,7 @@ class KernelModel(Benchmark):
             "",
             "## Constants",
             "",
-            report.markdown_table(["what", "value"], self._constants()),
+            report.markdown_table(["what", "value", "from"], self._constants()),
         ]
         for title, table in self.tables.items():
             lines += [f"## {title}", "", table]
@@ -433,18 +442,36 @@ class KernelModel(Benchmark):
 
     def _constants(self) -> list[list[str]]:
         c = self.constants
-        lines = [
-            ["cycles of a group, lossless BF16, a warp alone", f"{c.group['bf16', False]:.0f}"],
-            ["the same, F32", f"{c.group['f32', False]:.0f}"],
-            ["the same, BF16, a warp of a team", f"{c.group['bf16', True]:.0f}"],
-            ["opening of a chunk, one warp, us", f"{c.opening[False] / H100.hertz * 1e6:.0f}"],
-            ["opening of a chunk, a team, us", f"{c.opening[True] / H100.hertz * 1e6:.0f}"],
-            ["cycles an instruction, without global loads", f"{c.step[False]:.2f}"],
-            ["the same, a warp with one lane set", f"{c.step[True]:.2f}"],
-            ["cycles until raw bits have come, BF16", f"{c.raw['bf16']:.0f}"],
-            ["the same, F32", f"{c.raw['f32']:.0f}"],
+        small = "launches of 45 MB"
+        profile = f"{small}, less {WAITS} cycles an instruction that waited for global loads"
+        team = f"{small}, less a share of {TEAM_WAITS:.0%} that waited in teams of codec direct"
+        waits = "what the base waits for in a group, less its words and records"
+        return [
+            [
+                "cycles of a group in the base, BF16, a warp alone",
+                f"{c.group['bf16', False]:.0f}",
+                small,
+            ],
+            ["the same, F32", f"{c.group['f32', False]:.0f}", "the launch of 1 GB"],
+            ["the same, BF16, a warp of a team", f"{c.group['bf16', True]:.0f}", small],
+            [
+                "opening of a chunk, one warp, us",
+                f"{c.opening[False] / H100.hertz * 1e6:.0f}",
+                small,
+            ],
+            ["opening of a chunk, a team, us", f"{c.opening[True] / H100.hertz * 1e6:.0f}", small],
+            ["cycles an instruction, a warp with four lane sets", f"{c.step[False]:.2f}", profile],
+            ["cycles an instruction, a warp with one", f"{c.step[True]:.2f}", team],
+            ["cycles until raw bits have come, BF16", f"{c.raw['bf16']:.0f}", waits],
+            ["the same, F32", f"{c.raw['f32']:.0f}", waits],
+            [
+                "cycles of a load from L1, L2, memory",
+                LOAD_CYCLES,
+                "published: github.com/markdewing/AI_kernels",
+            ],
+            ["cycles of a POPC or a conversion of doubles", str(SLOW_CYCLES), "NVIDIA's documents"],
+            ["profiled instructions for one of the machine code", f"{PROFILED:.3f}", "a base row"],
         ]
-        return lines
 
 
 def summary(errors: Sequence[float], lines: Sequence[Sequence[str]]) -> str:
