@@ -37,6 +37,11 @@ def turn_cycles(alone: float, demands: Sequence[float], n_warps: int) -> list[fl
     return turns
 
 
+def limit_cycles(alone: float, demands: Sequence[float], n_warps: int) -> list[float]:
+    """The same if no two warps ever wanted a unit in the same cycle: a limit."""
+    return [0.0, *(max(alone, n * max(demands)) for n in range(1, n_warps + 1))]
+
+
 def first_warps(machine: Machine, n_chunks: int, warps: int, block: int) -> list[int]:
     """How many warps each scheduler has, of at most `warps` on a multiprocessor, where blocks are
     dealt out one after the other. Where there are few chunks blocks are smaller, so that every

@@ -58,6 +58,7 @@ def test_warps_wait_for_each_other():
     assert all(40 * n < turns[n] for n in range(1, 51))  # no faster than the unit
     assert all(turns[n] <= turns[n + 1] for n in range(50))
     assert turns[50] == pytest.approx(50 * 40, rel=0.05)  # and in the end as fast
+    assert launches.limit_cycles(100, [40, 20], 4) == [0, 100, 100, 120, 160]
     assert launches.turn_cycles(100, [0], 3) == [0, 100, 100, 100]  # nothing that two could want
 
 
