@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
-from gpu import kernel_model, launches
+from gpu import kernel_model, kernel_variants, launches
 
-VARIANTS = kernel_model.read_variants()
+VARIANTS = kernel_variants.read_variants()
 CONSTANTS = kernel_model.constants_of(VARIANTS)
 MACHINE = launches.Machine(multiprocessors=3, schedulers=4, hertz=1e9, bytes_a_second=1e12)
 
@@ -19,7 +19,7 @@ def test_the_table_is_read():
     assert set(roles) == {"constant", "check", "variant"}
     assert roles.count("variant") > 70
     for variant in VARIANTS:
-        assert variant.gbps > 0 and variant.values in kernel_model.VALUES, variant
+        assert variant.gbps > 0 and variant.values in kernel_variants.VALUES, variant
         assert variant.within in ("yes", "no"), variant
         assert (variant.within == "no") == bool(variant.why), variant
         assert sum(variant.sizes) > 0
