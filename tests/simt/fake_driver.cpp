@@ -14,8 +14,7 @@
 //   damage=N       the N-th kernel is started on arguments that fail every chunk
 //   idle           kernels that decode or hash do nothing, for measurements of the host
 //   copy_gbps=X    nothing is done at all, but takes time: copies to the device, one after another,
-//   at
-//                  this rate, and kernels that decode kernel_us=N each, beside those of other
+//                  at this rate, and kernels that decode kernel_us=N each, beside those of other
 //                  streams
 #include <unistd.h>
 
@@ -80,6 +79,10 @@ constexpr const char* kHashKernel = "cfck_hash_extents";
 
 std::recursive_mutex mutex;
 std::uint64_t work_ns = 0;  // what all work took so far; with copy_gbps, all copies
+// What was made and not destroyed.
+std::int64_t n_streams = 0;
+std::int64_t n_events = 0;
+std::int64_t n_allocations = 0;
 std::int64_t link_ready_ns = 0;
 FakeStream default_stream;
 
@@ -175,10 +178,13 @@ void take_time_of_copy(FakeStream& stream, std::size_t n_bytes) {
   work_ns += static_cast<std::uint64_t>(n_ns);
 }
 
-void sleep_until(std::int64_t time_ns) {
+// Other threads go on meanwhile.
+void sleep_until(std::int64_t time_ns, std::unique_lock<std::recursive_mutex>& lock) {
   const std::int64_t left = time_ns - now_ns();
   if (left > 0) {
+    lock.unlock();
     std::this_thread::sleep_for(std::chrono::nanoseconds(left));
+    lock.lock();
   }
 }
 
@@ -210,7 +216,7 @@ using namespace cfck::cuda;
 #define FAKE(name, ...) \
   extern "C" __attribute__((visibility("default"))) DriverResult cu##name(__VA_ARGS__)
 #define BEGIN(name)                                            \
-  const std::lock_guard lock(mutex);                           \
+  std::unique_lock lock(mutex);                                \
   if (const DriverResult failed = begin(#name); failed != 0) { \
     return failed;                                             \
   }
@@ -219,6 +225,14 @@ using namespace cfck::cuda;
 extern "C" __attribute__((visibility("default"))) std::uint64_t cfck_fake_work_ns() {
   const std::lock_guard lock(mutex);
   return work_ns;
+}
+
+// For tests: the numbers of streams, events and pieces of memory that were not given back.
+extern "C" __attribute__((visibility("default"))) void cfck_fake_counts(std::int64_t* counts) {
+  const std::lock_guard lock(mutex);
+  counts[0] = n_streams;
+  counts[1] = n_events;
+  counts[2] = n_allocations;
 }
 
 FAKE(Init, unsigned) {
@@ -302,12 +316,14 @@ FAKE(LaunchKernel, DriverFunction function, unsigned grid_x, unsigned, unsigned,
 FAKE(StreamCreate, DriverStream* stream, unsigned) {
   BEGIN(StreamCreate)
   *stream = reinterpret_cast<DriverStream>(new FakeStream{context_of(0), {}, 0});
+  ++n_streams;
   return 0;
 }
 FAKE(StreamDestroy_v2, DriverStream stream) {
   BEGIN(StreamDestroy)
   finish_stream(stream_of(stream));
   delete &stream_of(stream);
+  --n_streams;
   return 0;
 }
 FAKE(StreamGetCtx, DriverStream stream, DriverContext* context) {
@@ -330,13 +346,14 @@ FAKE(StreamWaitEvent, DriverStream stream, DriverEvent event, unsigned) {
 }
 FAKE(StreamSynchronize, DriverStream stream) {
   BEGIN(StreamSynchronize)
-  sleep_until(stream_of(stream).ready_ns);
+  sleep_until(stream_of(stream).ready_ns, lock);
   finish_stream(stream_of(stream));
   return 0;
 }
 FAKE(EventCreate, DriverEvent* event, unsigned) {
   BEGIN(EventCreate)
   *event = reinterpret_cast<DriverEvent>(new FakeEvent);
+  ++n_events;
   return 0;
 }
 FAKE(EventRecord, DriverEvent event, DriverStream stream) {
@@ -348,7 +365,7 @@ FAKE(EventRecord, DriverEvent event, DriverStream stream) {
 }
 FAKE(EventSynchronize, DriverEvent event) {
   BEGIN(EventSynchronize)
-  sleep_until(event_of(event).time_ns);
+  sleep_until(event_of(event).time_ns, lock);
   if (event_of(event).stream != nullptr) {
     wait_for(*event_of(event).stream, event_of(event).is_done);
   }
@@ -357,6 +374,7 @@ FAKE(EventSynchronize, DriverEvent event) {
 FAKE(EventDestroy_v2, DriverEvent event) {
   BEGIN(EventDestroy)
   delete &event_of(event);
+  --n_events;
   return 0;
 }
 FAKE(MemcpyHtoDAsync_v2, DriverPointer to, const void* from, std::size_t n_bytes,
@@ -382,9 +400,12 @@ FAKE(MemcpyDtoHAsync_v2, void* to, DriverPointer from, std::size_t n_bytes, Driv
 FAKE(MemAlloc_v2, DriverPointer* address, std::size_t n_bytes) {
   BEGIN(MemAlloc)
   *address = reinterpret_cast<std::uintptr_t>(::operator new(n_bytes, kMemoryAlignment));
+  ++n_allocations;
   return 0;
 }
 FAKE(MemFree_v2, DriverPointer address) {
+  const std::lock_guard lock(mutex);
+  --n_allocations;
   ::operator delete(reinterpret_cast<void*>(address), kMemoryAlignment);
   return 0;
 }
