@@ -31,13 +31,14 @@ class SlotMemory {
   // Returns the next piece; nothing where less is left than it and `kept_bytes` beside it.
   std::optional<Placed> take(std::size_t n_bytes, std::size_t kept_bytes = 0) {
     const std::lock_guard lock(mutex_);
-    const std::size_t left = host_.size() - used_;
-    if (aligned_bytes(n_bytes) > left || kept_bytes > left - aligned_bytes(n_bytes)) {
-      return std::nullopt;
-    }
-    const std::size_t at = used_;
-    used_ += aligned_bytes(n_bytes);
-    return Placed{host_.subspan(at, n_bytes), device_ + at};
+    return take_at(used_, n_bytes, kept_bytes);
+  }
+  // The same, with the piece right behind the one that was taken last, at any address.
+  std::optional<Placed> take_behind(const Placed& last, std::size_t n_bytes,
+                                    std::size_t kept_bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto at = static_cast<std::size_t>(last.device - device_) + last.host.size();
+    return take_at(at, n_bytes, kept_bytes);
   }
   void clear() noexcept { used_ = 0; }
   std::size_t n_bytes() const noexcept { return host_.size(); }
@@ -45,6 +46,15 @@ class SlotMemory {
   MutableBytes filled() const noexcept { return host_.first(used_); }
 
  private:
+  std::optional<Placed> take_at(std::size_t at, std::size_t n_bytes, std::size_t kept_bytes) {
+    if (n_bytes > host_.size() || aligned_bytes(at + n_bytes) > host_.size() ||
+        kept_bytes > host_.size() - aligned_bytes(at + n_bytes)) {
+      return std::nullopt;
+    }
+    used_ = aligned_bytes(at + n_bytes);
+    return Placed{host_.subspan(at, n_bytes), device_ + at};
+  }
+
   const MutableBytes host_;
   std::byte* const device_;
   std::mutex mutex_;

@@ -32,8 +32,8 @@ Launch launch_of(Kernel kernel, std::uint32_t n_items, const Batch& batch) {
 
 // A queue of a device: copies to it, and the work on what was copied, which goes on meanwhile.
 // Functions return before the device has done what they ask for; memory that they were given stays
-// as it is until wait() says so. Not thread-safe. Errors: kIo with the words of the driver, after
-// which the object can only be destroyed; kOutOfMemory.
+// as it is until wait() says so. Not thread-safe, but for upload(). Errors: kIo with the words of
+// the driver, after which the object can only be destroyed; kOutOfMemory.
 class Queue {
  public:
   static constexpr unsigned kLanes = 2;
@@ -44,7 +44,8 @@ class Queue {
   // Returns where the device has these bytes, which live as long as the process and never change.
   // They are copied at the first call, and stay there for all queues.
   virtual Result<const std::byte*> keep(ByteView constants) = 0;
-  // Copies to the memory of the device, which no work before wait() uses.
+  // Copies to the memory of the device, which no work before wait() uses. Copies are done one after
+  // another. Several threads may call it, also while another function runs.
   virtual Result<void> upload(std::byte* to, ByteView from) = 0;
   // Has what follows done in one of the lanes, which go on side by side: work is done after what is
   // in its lane already, and not after what is in the other. At first it is lane 0, the caller's.

@@ -21,6 +21,8 @@ class SharedLoop {
 
   // Takes turns until none is left, or one has failed. On each of the threads.
   void work(unsigned worker);
+  // Has no more turns taken.
+  void stop() noexcept { stop_.store(true, std::memory_order_relaxed); }
   // After all threads are done: the error of the lowest index that failed.
   Result<void> result();
 

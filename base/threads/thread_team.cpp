@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/threads/shared_loop.hpp"
@@ -12,40 +14,58 @@
 
 namespace cfck::detail {
 
+class ThreadTeam::Loop {
+ public:
+  Loop(std::size_t n_tasks, unsigned threads, Task given)
+      : task(std::move(given)), turns(n_tasks, task), n_workers(threads) {}
+
+  const Task task;
+  SharedLoop turns;
+  const unsigned n_workers;  // that take part in it
+  // Guarded by the mutex of the team.
+  bool is_handed_out = false;  // no turn is left
+  unsigned n_at_work = 0;      // others that are not done with it
+};
+
 struct ThreadTeam::Impl {
   void live(unsigned worker);
   void start_others(unsigned n_wanted);
+  // Returns the first loop that has turns for a worker; nullptr where there is none.
+  Loop* next_for(unsigned worker);
+  // Waits for the others, and forgets the loop.
+  Result<void> end(Loop& loop);
 
   std::vector<std::thread> others;  // workers 1, 2, ...
 
   std::mutex mutex;  // guards what follows
   std::condition_variable loop_ready;
-  std::condition_variable all_done;
-  SharedLoop* loop = nullptr;
-  std::size_t number = 0;  // of the loop
-  unsigned n_workers = 0;  // that take part in it
-  unsigned n_at_work = 0;  // others that are not done with it
+  std::condition_variable loop_done;
+  std::deque<std::unique_ptr<Loop>> loops;  // in the order of their starts
   bool stop = false;
 };
 
+ThreadTeam::Loop* ThreadTeam::Impl::next_for(unsigned worker) {
+  const auto found = std::ranges::find_if(loops, [&](const std::unique_ptr<Loop>& loop) {
+    return !loop->is_handed_out && worker < loop->n_workers;
+  });
+  return found == loops.end() ? nullptr : found->get();
+}
+
 void ThreadTeam::Impl::live(unsigned worker) {
-  std::size_t seen = 0;
   std::unique_lock lock(mutex);
   while (true) {
-    loop_ready.wait(lock, [&] { return stop || (number != seen && loop != nullptr); });
+    Loop* loop = nullptr;
+    loop_ready.wait(lock, [&] { return stop || (loop = next_for(worker)) != nullptr; });
     if (stop) {
       return;
     }
-    seen = number;
-    if (worker >= n_workers) {
-      continue;
-    }
-    SharedLoop& current = *loop;
+    ++loop->n_at_work;
     lock.unlock();
-    current.work(worker);
+    loop->turns.work(worker);
     lock.lock();
-    if (--n_at_work == 0) {
-      all_done.notify_one();
+    loop->is_handed_out = true;
+    if (--loop->n_at_work == 0) {
+      loop_done.notify_one();
     }
   }
 }
@@ -61,12 +81,24 @@ void ThreadTeam::Impl::start_others(unsigned n_wanted) {
   }
 }
 
+Result<void> ThreadTeam::Impl::end(Loop& loop) {
+  std::unique_lock lock(mutex);
+  loop.is_handed_out = true;
+  loop_done.wait(lock, [&] { return loop.n_at_work == 0; });
+  Result<void> result = loop.turns.result();
+  std::erase_if(loops, [&](const std::unique_ptr<Loop>& one) { return one.get() == &loop; });
+  return result;
+}
+
 ThreadTeam::ThreadTeam() : impl_(std::make_unique<Impl>()) {}
 
 ThreadTeam::~ThreadTeam() {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->stop = true;
+    for (const std::unique_ptr<Loop>& loop : impl_->loops) {
+      loop->turns.stop();
+    }
   }
   impl_->loop_ready.notify_all();
   for (std::thread& other : impl_->others) {
@@ -74,29 +106,34 @@ ThreadTeam::~ThreadTeam() {
   }
 }
 
-Result<void> ThreadTeam::parallel_for(
-    std::size_t n_tasks, unsigned threads,
-    const std::function<Result<void>(std::size_t index, unsigned worker)>& task) {
-  Impl& impl = *impl_;
-  SharedLoop loop(n_tasks, task);
-  const auto n_wanted =
+ThreadTeam::Loop& ThreadTeam::start(std::size_t n_tasks, unsigned threads, Task task) {
+  const auto n_workers =
       static_cast<unsigned>(std::min<std::size_t>(std::max(1u, threads), n_tasks));
-  impl.start_others(n_wanted);
+  auto made = std::make_unique<Loop>(n_tasks, n_workers, std::move(task));
+  Loop& loop = *made;
   {
-    const std::lock_guard lock(impl.mutex);
-    impl.n_workers = std::min(n_wanted, static_cast<unsigned>(impl.others.size()) + 1);
-    impl.n_at_work = impl.n_workers == 0 ? 0 : impl.n_workers - 1;
-    impl.loop = &loop;
-    ++impl.number;
+    const std::lock_guard lock(impl_->mutex);
+    impl_->loops.push_back(std::move(made));
   }
-  if (impl.n_workers > 1) {
-    impl.loop_ready.notify_all();
+  if (n_workers > 1) {
+    impl_->loop_ready.notify_all();
+    impl_->start_others(n_workers);
   }
-  loop.work(0);
-  std::unique_lock lock(impl.mutex);
-  impl.all_done.wait(lock, [&] { return impl.n_at_work == 0; });
-  impl.loop = nullptr;
-  return loop.result();
+  return loop;
+}
+
+Result<void> ThreadTeam::finish(Loop& loop) {
+  loop.turns.work(0);
+  return impl_->end(loop);
+}
+
+Result<void> ThreadTeam::stop(Loop& loop) {
+  loop.turns.stop();
+  return impl_->end(loop);
+}
+
+Result<void> ThreadTeam::parallel_for(std::size_t n_tasks, unsigned threads, const Task& task) {
+  return finish(start(n_tasks, threads, task));
 }
 
 }  // namespace cfck::detail

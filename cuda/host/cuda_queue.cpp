@@ -1,4 +1,6 @@
 // The queue of a device: streams of the driver for copies, for hashes and for two lanes of kernels.
+#include <array>
+#include <atomic>
 #include <map>
 #include <utility>
 #include <vector>
@@ -33,7 +35,7 @@ class CudaQueue final : public device::Queue {
   Result<DriverEvent> take_event();
   // Lets `stream` wait for what `other` has to do so far.
   Result<void> join(DriverStream stream, DriverStream other);
-  // Lets work wait for the copies so far.
+  // Lets work of the lane wait for the copies so far.
   Result<void> join_copies();
   // Lets work of the lane wait for the hashes so far as well.
   Result<void> join_all();
@@ -44,8 +46,9 @@ class CudaQueue final : public device::Queue {
   const DriverStream stream_;
   QueueResources resources_;  // `events` has those that nobody waits for
   unsigned lane_ = 0;
-  bool has_failed_ = false;
-  bool has_new_copies_ = false;
+  std::atomic<bool> has_failed_ = false;
+  // Whether there were copies since the lane last waited for them.
+  std::array<std::atomic<bool>, kLanes> has_new_copies_ = {};
   bool has_new_hashes_ = false;
   std::map<std::uint64_t, DriverEvent> marks_;
   std::uint64_t next_mark_ = 1;
@@ -78,7 +81,9 @@ CudaQueue::~CudaQueue() {
 }
 
 Result<void> CudaQueue::check(DriverResult result, const char* what) {
-  has_failed_ = has_failed_ || result != 0;
+  if (result != 0) {
+    has_failed_ = true;
+  }
   return cuda::check(driver_, result, what);
 }
 
@@ -129,19 +134,21 @@ Result<void> CudaQueue::upload(std::byte* to, ByteView from) {
   }
   const CurrentContext current(device_);
   CFCK_TRY(current.check());
-  has_new_copies_ = true;
-  return check(driver_.MemcpyHtoDAsync(address_of(to), from.data(), from.size(), resources_.copies),
-               "copy to the device");
+  CFCK_TRY(
+      check(driver_.MemcpyHtoDAsync(address_of(to), from.data(), from.size(), resources_.copies),
+            "copy to the device"));
+  for (std::atomic<bool>& has_new_copies : has_new_copies_) {
+    has_new_copies = true;  // not before the copy: a lane that sees it waits for the copy as well
+  }
+  return {};
 }
 
 Result<void> CudaQueue::join_copies() {
-  if (!has_new_copies_) {
+  if (!has_new_copies_[lane_].exchange(false)) {
     return {};
   }
   CFCK_TRY(join(lane_stream(), resources_.copies));
-  CFCK_TRY(join(resources_.hashes, resources_.copies));
-  has_new_copies_ = false;
-  return {};
+  return join(resources_.hashes, resources_.copies);
 }
 
 Result<void> CudaQueue::join_all() {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <new>
@@ -121,6 +122,59 @@ TEST(ThreadTeam, MayHaveNothingToDo) {
   ThreadTeam team;
   EXPECT_TRUE(
       team.parallel_for(0, 8, [](std::size_t, unsigned) -> Result<void> { return failure(0); }));
+}
+
+TEST(ThreadTeam, OthersGoOnWithTheNextLoop) {
+  ThreadTeam team;
+  for (int round = 0; round < 500; ++round) {
+    std::array<std::atomic<int>, 3> n_run{};
+    std::array<ThreadTeam::Loop*, 3> loops{};
+    for (std::size_t l = 0; l < loops.size(); ++l) {
+      loops[l] = &team.start(1 + l * 7, 3, [&n_run, l](std::size_t, unsigned worker) {
+        EXPECT_LT(worker, 3u);
+        ++n_run[l];
+        return Result<void>();
+      });
+    }
+    for (std::size_t l = 0; l < loops.size(); ++l) {
+      ASSERT_TRUE(team.finish(*loops[l]));
+      ASSERT_EQ(n_run[l], static_cast<int>(1 + l * 7));
+    }
+  }
+}
+
+// Also where no other thread helps.
+TEST(ThreadTeam, ALoopFailsAlone) {
+  for (const unsigned threads : {1u, 3u}) {
+    ThreadTeam team;
+    auto& fails = team.start(100, threads, [](std::size_t i, unsigned) { return failure(i); });
+    auto& goes_on = team.start(100, threads, [](std::size_t, unsigned) { return Result<void>(); });
+    const Result<void> failed = team.finish(fails);
+    ASSERT_FALSE(failed);
+    EXPECT_TRUE(team.finish(goes_on));
+  }
+}
+
+TEST(ThreadTeam, LoopsStopEarly) {
+  for (const unsigned threads : {1u, 4u}) {
+    std::atomic<std::size_t> n_run{0};
+    const auto count = [&](std::size_t, unsigned) {
+      ++n_run;
+      std::this_thread::sleep_for(std::chrono::microseconds(10));
+      return Result<void>();
+    };
+    constexpr std::size_t kMany = std::size_t{1} << 40;
+    {
+      ThreadTeam team;
+      auto& loop = team.start(kMany, threads, count);
+      EXPECT_TRUE(team.stop(loop));
+      const std::size_t n_before = n_run;
+      EXPECT_TRUE(team.parallel_for(5, threads, count));
+      EXPECT_EQ(n_run, n_before + 5);
+      (void)team.start(kMany, threads, count);  // and nobody finishes it
+    }
+    EXPECT_LT(n_run, kMany);
+  }
 }
 
 struct Log {

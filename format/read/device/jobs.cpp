@@ -1,6 +1,7 @@
 #include "format/read/device/jobs.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "codec/device_chunk.hpp"
 #include "device/batches.hpp"
@@ -46,6 +47,11 @@ std::size_t header_bytes(const DeviceReads& reads, const DeviceJob& job) {
   }
   const RawFrame frame = raw_frame_of(place);
   return frame.starts_here ? std::min<std::size_t>(n_bytes, frame.start_bytes) : 0;
+}
+
+// Extents begin at addresses that are as aligned as they are in the file.
+std::size_t aligned_place_bytes(const DeviceJob& job, std::size_t n_bytes) {
+  return device::aligned_bytes(n_bytes) + (is_of_device(job) ? device::kAlignment : 0);
 }
 
 }  // namespace
@@ -115,7 +121,7 @@ std::size_t description_bytes(const ReadSet& wanted, const DeviceJob& job) {
 }
 
 std::size_t likely_slot_bytes(const DeviceReads& reads, const DeviceJob& job) {
-  return device::aligned_bytes(place_bytes(reads, job)) + description_bytes(reads.wanted, job);
+  return aligned_place_bytes(job, place_bytes(reads, job)) + description_bytes(reads.wanted, job);
 }
 
 std::size_t most_slot_bytes(const DeviceReads& reads, const DeviceJob& job) {
@@ -127,7 +133,15 @@ std::size_t most_slot_bytes(const DeviceReads& reads, const DeviceJob& job) {
       most = std::max(most, reads.wanted.reads()[read].out.size());
     }
   }
-  return device::aligned_bytes(most) + description_bytes(reads.wanted, job);
+  return aligned_place_bytes(job, most) + description_bytes(reads.wanted, job);
+}
+
+Error placed_error(const DeviceReads& reads, const DeviceJob& job, Error error) {
+  if (job.kind != JobKind::kPack) {
+    return std::move(error).in_record(*reads.wanted.place_of(job.wanted).name);
+  }
+  const std::size_t first = reads.wanted.packs()[job.pack].reads.front();
+  return place_error(std::move(error), reads.wanted.reads()[first].asked->name, 0);
 }
 
 DeviceJob host_job(const DeviceJob& job, const DeviceTask& task) {

@@ -23,6 +23,11 @@ struct JobOrder {
   auto operator<=>(const JobOrder&) const = default;
 };
 
+struct JobFailure {
+  JobOrder order;
+  Error error;
+};
+
 enum class JobKind : std::uint8_t {
   kChunk,       // its extent goes to the device
   kPack,        // likewise, with the reads of all records that are wanted of it
@@ -57,6 +62,7 @@ struct DeviceJob {
   device::Placed place;                    // in the slot
   // The extent of kChunk and kPack in the memory of the device: in the slot, or where the file is.
   const std::byte* extent = nullptr;
+  std::uint64_t offset_bytes = 0;  // in the file
   std::uint32_t extent_bytes = 0;
   std::uint64_t hash = 0;
   // The mask and the vectors of a kChunk that found no room for them in a slot take this much.
@@ -115,5 +121,8 @@ DeviceJob deferred_job(const DeviceJob& job, const DeviceTask& task);
 std::uint64_t wanted_bytes(const ReadSet& wanted, const WantedChunk& part);
 // Where the values go.
 MutableBytes destination_of(const ReadSet& wanted, const WantedChunk& part);
+
+// Says of an error where it was, as the host does: of reading the extent of a job for the device.
+Error placed_error(const DeviceReads& reads, const DeviceJob& job, Error error);
 
 }  // namespace cfck::format

@@ -142,19 +142,42 @@ Result<void> DeviceLoad::run_all() {
 }
 
 Result<void> DeviceLoad::run_jobs() {
-  while (!jobs_.empty()) {
-    CFCK_TRY(run_slot());
+  while (!jobs_.empty() || !filling_.empty()) {
+    const bool is_next = !jobs_.empty() && filling_.size() < most_filling();
+    CFCK_TRY(is_next ? start_slot() : finish_slot());
   }
   return {};
 }
 
-Result<void> DeviceLoad::run_slot() {
+// With a slot in advance threads never wait for the last block of a slot. It must not be one that
+// the device has to empty first: the slot before it would not be launched meanwhile. Nor are there
+// any for a file on the device, where kernels that are under way hold up the headers of the next.
+std::size_t DeviceLoad::most_filling() const {
+  return reads_.on_device == nullptr && slots_.size() > 2 ? 2 : 1;
+}
+
+Result<void> DeviceLoad::start_slot() {
   DeviceSlot& slot = *slots_[next_slot_];
   const auto lane = static_cast<unsigned>(next_slot_ % memory_.n_lanes);
   next_slot_ = (next_slot_ + 1) % slots_.size();
   CFCK_TRY(await_slot(slot));
-  device_->use_lane(lane);
   slot.clear();
+  admit_jobs(slot);
+  if (slot.is_empty()) {
+    return internal_error("a slot is too small for a chunk");
+  }
+  device_->use_lane(lane);
+  CFCK_TRY(slot.fetch(*device_));
+  const unsigned threads = threads_for(slot.jobs());
+  Filling& filling = filling_.emplace_back(slot, lane, file_.idle_workers(), threads);
+  filling.blocks =
+      &team_->start(slot.n_blocks(), threads, [this, &filling](std::size_t block, unsigned worker) {
+        return filling.slot.fill(block, filling.workers[worker], *device_);
+      });
+  return {};
+}
+
+void DeviceLoad::admit_jobs(DeviceSlot& slot) {
   while (!jobs_.empty() && slot.admit(jobs_.front())) {
     jobs_.pop_front();
   }
@@ -164,48 +187,45 @@ Result<void> DeviceLoad::run_slot() {
     (void)slot.admit(jobs_.front());
     jobs_.pop_front();
   }
-  if (slot.is_empty()) {
-    return internal_error("a slot is too small for a chunk");
+}
+
+Result<void> DeviceLoad::finish_slot() {
+  Filling& filling = filling_.front();
+  DeviceSlot& slot = filling.slot;
+  Result<void> filled = team_->finish(*std::exchange(filling.blocks, nullptr));
+  if (!filled) {
+    auto failure = slot.take_failure();
+    if (!failure) {
+      return filled;  // of no job: memory, say, or the device
+    }
+    record_failure(failure->order, std::move(failure->error));
+    return first_error();
   }
-  CFCK_TRY(slot.fetch(*device_));
-  CFCK_TRY(fill(slot));
-  CFCK_TRY(slot.launch(*device_, scratch_[lane], tables_));
+  device_->use_lane(filling.lane);
+  CFCK_TRY(slot.launch(*device_, scratch_[filling.lane], tables_));
+  filling_.pop_front();
   std::vector<DeviceJob> left = slot.take_left_jobs();
   jobs_.insert(jobs_.begin(), std::make_move_iterator(left.begin()),
                std::make_move_iterator(left.end()));
   return {};
 }
 
-Result<void> DeviceLoad::fill(DeviceSlot& slot) {
-  std::vector<std::optional<Error>> errors(slot.jobs().size());
-  const unsigned threads = threads_for(slot.jobs());
-  WorkerSet workers(file_.idle_workers(), threads);
-  const Result<void> filled = team_->parallel_for(
-      errors.size(), threads, [&](std::size_t i, unsigned worker) -> Result<void> {
-        Result<void> done = slot.fill(i, workers[worker]);
-        if (!done) {
-          errors[i] = copy_of(done.error());
-        }
-        return done;
-      });
-  if (filled) {
-    return {};
+void DeviceLoad::stop_filling() {
+  for (; !filling_.empty(); filling_.pop_back()) {
+    Filling& filling = filling_.back();
+    if (filling.blocks != nullptr) {
+      (void)team_->stop(*filling.blocks);
+    }
+    if (auto failure = filling.slot.take_failure()) {
+      record_failure(failure->order, std::move(failure->error));
+    }
+    jobs_.insert(jobs_.begin(), filling.slot.jobs().begin(), filling.slot.jobs().end());
   }
-  const auto first =
-      std::ranges::find_if(errors, [](const auto& error) { return error.has_value(); });
-  if (first == errors.end()) {
-    return copy_of(filled.error());  // of no job: memory, say
-  }
-  record_failure(slot.jobs()[static_cast<std::size_t>(first - errors.begin())].order,
-                 std::move(**first));
-  // Nobody has tried the jobs before it.
-  jobs_.insert(jobs_.begin(), slot.jobs().begin(), slot.jobs().end());
-  return first_error();
 }
 
 void DeviceLoad::record_failure(const JobOrder& order, Error error) {
   if (!failure_ || order < failure_->order) {
-    failure_ = Failure{order, std::move(error)};
+    failure_ = JobFailure{order, std::move(error)};
   }
 }
 
@@ -233,6 +253,7 @@ Result<void> DeviceLoad::await_slot(DeviceSlot& slot) {
 }
 
 Error DeviceLoad::first_error() {
+  stop_filling();
   for (const auto& slot : slots_) {
     if (Result<void> waited = wait_for(*slot); !waited) {
       return std::move(waited).error();
@@ -334,6 +355,7 @@ Result<SlotBytes> DeviceLoad::finish() {
 
 void DeviceLoad::cancel() noexcept {
   team_.reset();
+  filling_.clear();
   if (device_ != nullptr) {
     device_->wait_for_all();
     slots_.clear();

@@ -1,5 +1,7 @@
 // Reads whose values go to a device: compressed bytes travel in slots of memory that are filled,
-// copied and decoded one after another, while the next are filled.
+// copied and decoded one after another, while the next are filled. Threads that live as long as the
+// load fill a slot in blocks, which are copied as soon as they have been read, and go on with the
+// next slot before the last block of this one is done.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 
 #include "base/threads/thread_team.hpp"
 #include "device/queue.hpp"
+#include "format/read/chunks/read_workers.hpp"
 #include "format/read/device/slot.hpp"
 #include "format/read/read_set.hpp"
 #include "format/read/shared_progress.hpp"
@@ -71,17 +74,29 @@ class DeviceLoad {
   // So that sums of a few of them fit.
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 40;
 
-  struct Failure {
-    JobOrder order;
-    Error error;
+  // A slot that threads are filling.
+  struct Filling {
+    Filling(DeviceSlot& filled, unsigned its_lane, IdleWorkers& idle, unsigned threads)
+        : slot(filled), lane(its_lane), workers(idle, threads) {}
+
+    DeviceSlot& slot;
+    const unsigned lane;
+    WorkerSet workers;
+    ThreadTeam::Loop* blocks = nullptr;
   };
 
   void plan_scratch();
   Result<void> run_all();
   Result<void> run_jobs();
-  // Fills the next slot with jobs and has the device do them.
-  Result<void> run_slot();
-  Result<void> fill(DeviceSlot& slot);
+  // Puts jobs into the next slot, and has threads begin to fill it.
+  Result<void> start_slot();
+  void admit_jobs(DeviceSlot& slot);
+  // Waits until the first slot is filled, and has the device do its jobs.
+  Result<void> finish_slot();
+  // How many slots are filled at the same time.
+  std::size_t most_filling() const;
+  // Ends the filling of all slots. Their jobs are to be done again.
+  void stop_filling();
   // Duplicates and views of what was read, and views that only the host can gather.
   Result<void> run_deferred();
   Result<void> run_deferred_on_host(const DeferredRead& deferred);
@@ -111,9 +126,10 @@ class DeviceLoad {
   const codec::DeviceTable* tables_ = nullptr;
   std::vector<std::unique_ptr<DeviceSlot>> slots_;
   std::size_t next_slot_ = 0;
-  std::deque<DeviceJob> jobs_;  // to be done, in order
+  std::deque<DeviceJob> jobs_;   // to be done, in order
+  std::deque<Filling> filling_;  // in order; their jobs come before those
   SlotBytes moved_;
-  std::optional<Failure> failure_;
+  std::optional<JobFailure> failure_;
   unsigned most_threads_ = 0;       // 0: not known yet, since asking the system takes a while
   std::optional<ThreadTeam> team_;  // while enqueue() runs
 };

@@ -35,6 +35,7 @@ std::shared_ptr<const codec::ParametersForDevice> RecordCache::parameters_of(
 void DeviceSlot::clear() {
   memory_.clear();
   jobs_.clear();
+  blocks_.clear();
   kept_bytes_ = kSlotOverheadBytes;
   reserved_bytes_ = 0;
   vectors_.clear();
@@ -52,29 +53,50 @@ std::size_t DeviceSlot::mask_reserve(const DeviceJob& job) const {
                       : 0;
 }
 
+// Extents that follow each other in the file do so in the slot; others begin at addresses that are
+// as aligned as in the file.
+std::optional<device::Placed> DeviceSlot::take_place(const DeviceJob& job, std::size_t kept_bytes) {
+  const std::size_t n_bytes = place_bytes(reads_, job);
+  if (!is_of_device(job) || reads_.on_device != nullptr) {
+    return memory_.take(n_bytes, kept_bytes);
+  }
+  if (!is_empty() && is_of_device(jobs_.back()) &&
+      job.offset_bytes == jobs_.back().offset_bytes + jobs_.back().extent_bytes) {
+    return memory_.take_behind(jobs_.back().place, n_bytes, kept_bytes);
+  }
+  const std::size_t skipped = job.offset_bytes % device::kAlignment;
+  auto place = memory_.take(skipped + n_bytes, kept_bytes);
+  if (place) {
+    place->host = place->host.subspan(skipped);
+    place->device += skipped;
+  }
+  return place;
+}
+
 bool DeviceSlot::admit(DeviceJob& job) {
+  if (is_of_device(job)) {
+    const ExtentPlace extent = extent_of(reads_, job);
+    job.offset_bytes = extent.offset_bytes;
+    job.extent_bytes = extent.n_bytes;
+    job.hash = extent.hash;
+  }
   const std::size_t described = description_bytes(reads_.wanted, job);
   const std::size_t reserved = std::max(job.extra_bytes, mask_reserve(job));
-  const auto place =
-      memory_.take(place_bytes(reads_, job), kept_bytes_ + described + reserved_bytes_ + reserved);
+  const auto place = take_place(job, kept_bytes_ + described + reserved_bytes_ + reserved);
   if (!place) {
     return false;
   }
   kept_bytes_ += described;
   reserved_bytes_ += reserved;
   job.place = *place;
-  if (is_of_device(job)) {
-    const ExtentPlace extent = extent_of(reads_, job);
-    const bool is_there = reads_.on_device != nullptr;
-    job.extent = is_there ? reads_.on_device + extent.offset_bytes : place->device;
-    job.extent_bytes = extent.n_bytes;
-    job.hash = extent.hash;
-  }
+  job.extent = reads_.on_device != nullptr ? reads_.on_device + job.offset_bytes : place->device;
   jobs_.push_back(std::move(job));
   return true;
 }
 
 Result<void> DeviceSlot::fetch(device::Queue& device) {
+  blocks_ = cut_into_blocks(jobs_);
+  blocks_bytes_ = memory_.filled().size();
   if (reads_.on_device == nullptr) {
     return {};
   }
@@ -102,8 +124,45 @@ Result<void> DeviceSlot::fetch(device::Queue& device) {
   return device.wait(fetched);
 }
 
-Result<void> DeviceSlot::fill(std::size_t number, ReadWorker& worker) {
-  DeviceJob& job = jobs_[number];
+Result<void> DeviceSlot::fill(std::size_t number, ReadWorker& worker, device::Queue& device) {
+  JobBlock& block = blocks_[number];
+  const auto jobs = std::span(jobs_).subspan(block.begin, block.end - block.begin);
+  const device::Placed place = place_of(jobs);
+  if (!is_of_device(jobs.front())) {
+    CFCK_TRY(fill_all(block, jobs, worker));
+    return device.upload(place.device, place.host);
+  }
+  if (reads_.on_device == nullptr) {
+    block.failure = read_extents(reads_, jobs);
+    if (block.failure) {
+      return copy_of(block.failure->error);
+    }
+    CFCK_TRY(device.upload(place.device, place.host));
+  }
+  return fill_all(block, jobs, worker);
+}
+
+Result<void> DeviceSlot::fill_all(JobBlock& block, std::span<DeviceJob> jobs, ReadWorker& worker) {
+  for (DeviceJob& job : jobs) {
+    if (Result<void> done = fill_job(job, worker); !done) {
+      Error error = std::move(done).error();
+      if (is_of_device(job)) {
+        error = placed_error(reads_, job, std::move(error));
+      }
+      block.failure = JobFailure{job.order, copy_of(error)};
+      return error;
+    }
+  }
+  return {};
+}
+
+std::optional<JobFailure> DeviceSlot::take_failure() {
+  const auto failed = std::ranges::find_if(
+      blocks_, [](const JobBlock& block) { return block.failure.has_value(); });
+  return failed == blocks_.end() ? std::nullopt : std::exchange(failed->failure, std::nullopt);
+}
+
+Result<void> DeviceSlot::fill_job(DeviceJob& job, ReadWorker& worker) {
   switch (job.kind) {
     case JobKind::kChunk:
       return fill_chunk(job, worker);
@@ -183,9 +242,6 @@ Result<void> DeviceSlot::plan(DeviceTask& task, const StoredRecord& stored,
 
 Result<void> DeviceSlot::fill_chunk(DeviceJob& job, ReadWorker& worker) {
   const ChunkPlace place = reads_.wanted.place_of(job.wanted);
-  if (reads_.on_device == nullptr) {
-    CFCK_TRY(reads_.file.source->read_at(place.offset_bytes, job.place.host));
-  }
   const ByteView front = job.place.host;  // of the extent, or all of it
   DeviceTask& task = job.tasks.emplace_back();
   task.wanted = job.wanted;
@@ -222,9 +278,6 @@ Result<void> DeviceSlot::fill_chunk(DeviceJob& job, ReadWorker& worker) {
 Result<void> DeviceSlot::fill_pack(DeviceJob& job, ReadWorker& worker) {
   const WantedPack& pack = reads_.wanted.packs()[job.pack];
   const PackEntry& entry = reads_.file.index.packs[pack.pack];
-  if (reads_.on_device == nullptr) {
-    CFCK_TRY(reads_.file.source->read_at(entry.offset_bytes, job.place.host));
-  }
   const ByteView frame = job.place.host;
   const bool is_valid =
       bool(check_frame_header(frame, kPackTag, entry.n_bytes, entry.offset_bytes));
@@ -329,7 +382,8 @@ Result<void> DeviceSlot::launch(device::Queue& device, device::Scratch& scratch,
   if (!launches) {
     return internal_error("a slot is too small for what describes it to the device");
   }
-  CFCK_TRY(device.upload(memory_.device(), memory_.filled()));
+  CFCK_TRY(
+      device.upload(memory_.device() + blocks_bytes_, memory_.filled().subspan(blocks_bytes_)));
   is_under_way_ = true;
   for (const device::Launch& launch : *launches) {
     CFCK_TRY(device.launch(launch));

@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "device/queue.hpp"
+#include "format/read/device/blocks.hpp"
 #include "format/read/device/jobs.hpp"
 #include "format/read/device/passes.hpp"
 
@@ -47,15 +50,19 @@ class DeviceSlot {
   // Takes a job in; false if there is no room for it.
   bool admit(DeviceJob& job);
   bool is_empty() const { return jobs_.empty(); }
-  // Where the file is in the memory of the device: brings the headers of its chunks to the host,
-  // and waits for them.
+  // After all jobs were taken in. Where the file is in the memory of the device: brings the headers
+  // of its chunks to the host, and waits for them.
   Result<void> fetch(device::Queue& device);
-  // Does the host's part of one job; jobs may be filled in by several threads. What turns out to be
-  // the host's, or has no room here, is kept for take_left_jobs(). Errors: those of reading the
-  // file, and of decoding on the host.
-  Result<void> fill(std::size_t job, ReadWorker& worker);
+  // After fetch(). Blocks may be filled in by several threads.
+  std::size_t n_blocks() const { return blocks_.size(); }
+  // Does the host's part of a block and has it copied, extents as soon as they are read. What turns
+  // out to be the host's, or has no room here, is kept for take_left_jobs(). Errors: those of the
+  // device; those of reading the file and of decoding on the host, which failure() has as well.
+  Result<void> fill(std::size_t block, ReadWorker& worker, device::Queue& device);
+  // When nothing is being filled in any more: the failure of the lowest block that has one.
+  std::optional<JobFailure> take_failure();
   const std::vector<DeviceJob>& jobs() const { return jobs_; }
-  // Describes everything to the device and has it done. After all jobs were filled in.
+  // Describes everything to the device and has it done. After all blocks were filled in.
   Result<void> launch(device::Queue& device, device::Scratch& scratch,
                       const codec::DeviceTable* tables);
   // After launch(): what is left to another slot.
@@ -76,6 +83,10 @@ class DeviceSlot {
   const SlotBytes& moved() const { return moved_; }
 
  private:
+  std::optional<device::Placed> take_place(const DeviceJob& job, std::size_t kept_bytes);
+  Result<void> fill_job(DeviceJob& job, ReadWorker& worker);
+  // The failures of this and the following are in the block.
+  Result<void> fill_all(JobBlock& block, std::span<DeviceJob> jobs, ReadWorker& worker);
   Result<void> fill_chunk(DeviceJob& job, ReadWorker& worker);
   Result<void> fill_pack(DeviceJob& job, ReadWorker& worker);
   Result<void> fill_host_chunk(DeviceJob& job, ReadWorker& worker);
@@ -92,6 +103,8 @@ class DeviceSlot {
   RecordCache& learned_;
   device::SlotMemory memory_;
   std::vector<DeviceJob> jobs_;
+  std::vector<JobBlock> blocks_;
+  std::size_t blocks_bytes_ = 0;    // the first of the slot: those that blocks copy
   std::size_t kept_bytes_ = 0;      // for descriptions
   std::size_t reserved_bytes_ = 0;  // for masks and vectors
   std::mutex vectors_mutex_;
