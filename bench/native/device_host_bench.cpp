@@ -1,10 +1,11 @@
 // Measures what the host does in a load of small tensors on a device, beside the kernels: a model
 // of 45 MB of BF16 in 100 tensors whose file is in the memory of the device already. The driver is
 // the fake one of the tests, which does not run the kernels that decode and hash; what its copies
-// take is taken off.
+// take is taken off. With CHUNK_ELEMS the file has chunks of so many values, and with CHUNK_NS
+// kernels take so long for each of them.
 //
-//   build/bench/device_host_bench [REPEATS [THREADS]]     101 repeats; as many threads as there are
-//   CPUs
+//   build/bench/device_host_bench [REPEATS [THREADS [CHUNK_ELEMS [CHUNK_NS]]]]     101 repeats; as
+//   many threads as there are CPUs; one chunk a tensor; 0
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -39,11 +40,12 @@ double median(std::vector<double> numbers) {
 }
 
 // The file of a model whose rows have different spreads.
-std::vector<std::byte> make_file() {
+std::vector<std::byte> make_file(std::uint64_t chunk_elems) {
   std::vector<std::byte> values = bench::bf16_values(kElems);
   MemorySink sink;
   EncodeOptions options;
   options.entropy = EntropyId::kRans;
+  options.chunk_elems = chunk_elems;
   Writer writer = Writer::create(sink, options).value();
   for (std::size_t i = 0; i < kTensors; ++i) {
     values[0] = static_cast<std::byte>(i);  // none equals another
@@ -64,7 +66,9 @@ struct Load {
 
 // Memory of the host is memory of the fake device.
 struct Memory {
-  std::vector<std::byte> file = make_file();
+  explicit Memory(std::uint64_t chunk_elems) : file(make_file(chunk_elems)) {}
+
+  std::vector<std::byte> file;
   std::vector<std::byte> outputs = std::vector<std::byte>(kTensors * 2 * kElems);
   std::vector<std::byte> workspace;
   std::vector<std::byte> staging;
@@ -121,11 +125,14 @@ void print(const char* what, const std::vector<Load>& loads, double Load::*part)
 }  // namespace
 
 int main(int n_arguments, char** arguments) {
-  ::setenv("CFCK_FAKE_CUDA", "idle", 1);
   const Nanoseconds work = bench::use_fake_driver();
   const int repeats = n_arguments > 1 ? std::atoi(arguments[1]) : 101;
   const unsigned threads = n_arguments > 2 ? static_cast<unsigned>(std::atoi(arguments[2])) : 0;
-  Memory memory;
+  const std::uint64_t chunk_elems =
+      n_arguments > 3 ? std::strtoull(arguments[3], nullptr, 10) : EncodeOptions().chunk_elems;
+  const std::string chunk_ns = n_arguments > 4 ? arguments[4] : "0";
+  ::setenv("CFCK_FAKE_CUDA", ("idle chunk_ns=" + chunk_ns).c_str(), 1);
+  Memory memory(chunk_elems);
   std::vector<Load> loads;
   for (int i = 0; i < repeats + 3; ++i) {
     loads.push_back(run(memory, threads, work));

@@ -118,13 +118,16 @@ class CFCK_API Decoder {
   // memory. At most 128 MiB for chunks of ordinary size; for a DeviceSource a kilobyte for each
   // chunk, and a few megabytes where the host decodes some.
   std::size_t staging_bytes() const;
+  // A quarter of that for most loads. With as little as this a load has fewer parts, and reads,
+  // copies and decodes one after another where it has one.
+  std::size_t least_staging_bytes() const;
 
   // Reads the file, copies, and decodes on `stream`, after what is there already; copies go through
   // a stream of their own. Returns when all is read and asked for: the last of it may still be
   // under way. Waits only for parts of `staging` that are to be used again, and for the headers of
   // chunks that a DeviceSource has. Requires: `workspace` has workspace_bytes(). Errors: those of
   // Reader::read(); kInvalidArgument for memory or a stream of another device, for staging memory
-  // that is too small, and for a second call; kIo and kOutOfMemory of the driver. After an error
+  // of less than least_staging_bytes(), and for a second call; kIo and kOutOfMemory of the driver. After an error
   // nothing is under way, and the contents of all outputs are unspecified.
   Result<void> enqueue(void* workspace, MutableBytes staging, Stream stream);
   // Waits until everything is decoded. Workspace, staging memory and outputs must stay until then.

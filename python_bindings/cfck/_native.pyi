@@ -263,6 +263,8 @@ class DeviceLoad:
 
     @property
     def staging_bytes(self) -> int: ...
+    @property
+    def least_staging_bytes(self) -> int: ...
 
     def run(self, workspace: int, staging: int, staging_bytes: int, stream: int) -> tuple[int, int]:
         """

@@ -53,6 +53,7 @@ class DeviceLoad {
 
   std::size_t workspace_bytes() const { return decoder_->workspace_bytes(); }
   std::size_t staging_bytes() const { return decoder_->staging_bytes(); }
+  std::size_t least_staging_bytes() const { return decoder_->least_staging_bytes(); }
 
   // Reads, copies and decodes on the stream, and waits for the end. Returns how many bytes the
   // device has decoded, and the host.
@@ -97,6 +98,7 @@ void bind_device(nb::module_& module) {
            "archive"_a, "requests"_a, "device"_a, "progress"_a.none(), nb::keep_alive<1, 2>())
       .def_prop_ro("workspace_bytes", &DeviceLoad::workspace_bytes)
       .def_prop_ro("staging_bytes", &DeviceLoad::staging_bytes)
+      .def_prop_ro("least_staging_bytes", &DeviceLoad::least_staging_bytes)
       .def("run", &DeviceLoad::run, "workspace"_a, "staging"_a, "staging_bytes"_a, "stream"_a,
            "Decodes everything on a stream: returns the bytes that the device has decoded, and the "
            "host.");

@@ -12,7 +12,9 @@
 //                  anew when the variable changes
 //   start_ms=N     how long the driver takes to start
 //   damage=N       the N-th kernel is started on arguments that fail every chunk
-//   idle           kernels that decode or hash do nothing, for measurements of the host
+//   idle           kernels that decode or hash do nothing, for measurements of the host; those that
+//                  decode take chunk_ns=N for each chunk, one after another. Bytes are copied
+//                  without the emulator
 //   copy_gbps=X    nothing is done at all, but takes time: copies to the device, one after another,
 //                  at this rate, and kernels that decode kernel_us=N each, beside those of other
 //                  streams
@@ -29,6 +31,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <span>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -71,11 +74,13 @@ struct Settings {
   bool is_idle = false;
   double copy_gbps = 0;  // 0: work is done and takes what it takes
   std::int64_t kernel_ns = 0;
+  std::int64_t chunk_ns = 0;
   int n_kernels = 0;
 };
 
 constexpr std::align_val_t kMemoryAlignment{256};
 constexpr const char* kHashKernel = "cfck_hash_extents";
+constexpr const char* kCopyKernel = "cfck_copy_bytes";
 
 std::recursive_mutex mutex;
 std::uint64_t work_ns = 0;  // what all work took so far; with copy_gbps, all copies
@@ -84,6 +89,7 @@ std::int64_t n_streams = 0;
 std::int64_t n_events = 0;
 std::int64_t n_allocations = 0;
 std::int64_t link_ready_ns = 0;
+std::int64_t kernels_ready_ns = 0;  // with chunk_ns
 FakeStream default_stream;
 
 Settings read_settings(const std::string& text) {
@@ -102,6 +108,7 @@ Settings read_settings(const std::string& text) {
     if (name == "idle") settings.is_idle = true;
     if (name == "copy_gbps") settings.copy_gbps = std::atof(value.c_str());
     if (name == "kernel_us") settings.kernel_ns = 1000 * std::atoll(value.c_str());
+    if (name == "chunk_ns") settings.chunk_ns = std::atoll(value.c_str());
     if (name == "damage") settings.damaged_kernel = std::atoi(value.c_str());
     if (name == "fail") {
       const std::size_t first = value.find(':');
@@ -171,6 +178,11 @@ void take_time(FakeStream& stream, std::int64_t n_ns) {
   stream.ready_ns = std::max(stream.ready_ns, now_ns()) + n_ns;
 }
 
+void take_time_of_chunks(FakeStream& stream, std::int64_t n_ns) {
+  stream.ready_ns = std::max({stream.ready_ns, kernels_ready_ns, now_ns()}) + n_ns;
+  kernels_ready_ns = stream.ready_ns;
+}
+
 void take_time_of_copy(FakeStream& stream, std::size_t n_bytes) {
   const auto n_ns = static_cast<std::int64_t>(static_cast<double>(n_bytes) / settings().copy_gbps);
   stream.ready_ns = std::max({stream.ready_ns, link_ready_ns, now_ns()}) + n_ns;
@@ -200,6 +212,15 @@ DriverContext context_of(int device) {
 
 void fail_all(const codec::DeviceBatch& batch) {
   std::fill_n(batch.statuses, batch.n_chunks, device::kFailed);
+}
+
+void copy_all(const device::Copies& copies) {
+  for (const device::Copy& copy : std::span(copies.copies, copies.n_copies)) {
+    const std::size_t step = copy.value_bytes == 0 ? copy.n_bytes : copy.value_bytes;
+    for (std::uint64_t at = 0; at < copy.n_bytes; at += step) {
+      std::memcpy(copy.to + at, copy.from, std::min(step, copy.n_bytes - at));
+    }
+  }
 }
 
 }  // namespace
@@ -300,7 +321,18 @@ FAKE(LaunchKernel, DriverFunction function, unsigned grid_x, unsigned, unsigned,
     take_time(stream_of(stream), kernel.has_chunks ? settings().kernel_ns : 0);
     return 0;
   }
-  if (settings().is_idle && (kernel.has_chunks || std::strcmp(kernel.name, kHashKernel) == 0)) {
+  if (settings().is_idle && kernel.has_chunks) {
+    const auto& batch = *reinterpret_cast<const cfck::codec::DeviceBatch*>(argument.data());
+    take_time_of_chunks(stream_of(stream), settings().chunk_ns * batch.n_chunks);
+    return 0;
+  }
+  if (settings().is_idle && std::strcmp(kernel.name, kHashKernel) == 0) {
+    return 0;
+  }
+  if (settings().is_idle && std::strcmp(kernel.name, kCopyKernel) == 0) {
+    add_work(stream_of(stream), [argument] {
+      copy_all(*reinterpret_cast<const cfck::device::Copies*>(argument.data()));
+    });
     return 0;
   }
   const bool is_damaged = ++settings().n_kernels == settings().damaged_kernel;
@@ -335,11 +367,8 @@ FAKE(StreamWaitEvent, DriverStream stream, DriverEvent event, unsigned) {
   BEGIN(StreamWaitEvent)
   FakeStream* const other = event_of(event).stream;
   const auto is_done = event_of(event).is_done;
-  if (is_timed()) {
-    stream_of(stream).ready_ns = std::max(stream_of(stream).ready_ns, event_of(event).time_ns);
-    return 0;
-  }
-  if (other != nullptr) {
+  stream_of(stream).ready_ns = std::max(stream_of(stream).ready_ns, event_of(event).time_ns);
+  if (other != nullptr && !is_timed()) {
     add_work(stream_of(stream), [other, is_done] { wait_for(*other, is_done); });
   }
   return 0;

@@ -143,20 +143,24 @@ Result<Decoder> Decoder::plan(const Reader& reader, std::span<const Read> reads,
 
 std::size_t Decoder::workspace_bytes() const { return impl_ ? impl_->memory.workspace_bytes() : 0; }
 std::size_t Decoder::staging_bytes() const { return impl_ ? impl_->memory.staging_bytes() : 0; }
+std::size_t Decoder::least_staging_bytes() const {
+  return impl_ ? impl_->memory.least_staging_bytes() : 0;
+}
 
 Result<void> Decoder::enqueue(void* workspace, MutableBytes staging, Stream stream) {
   return run_guarded([&]() -> Result<void> {
     if (!impl_ || impl_->is_enqueued) {
       return invalid_argument("a decoder reads once: plan another one");
     }
-    if (staging.size() < impl_->memory.staging_bytes()) {
-      return too_small("the staging memory", staging.size(), impl_->memory.staging_bytes());
+    const std::size_t least_staging_bytes = impl_->memory.least_staging_bytes();
+    if (staging.size() < least_staging_bytes) {
+      return too_small("the staging memory", staging.size(), least_staging_bytes);
     }
     if (workspace == nullptr && impl_->memory.workspace_bytes() != 0) {
       return too_small("the workspace", 0, impl_->memory.workspace_bytes());
     }
-    if (staging.data() == nullptr && impl_->memory.staging_bytes() != 0) {
-      return too_small("the staging memory", 0, impl_->memory.staging_bytes());
+    if (staging.data() == nullptr && least_staging_bytes != 0) {
+      return too_small("the staging memory", 0, least_staging_bytes);
     }
     if (!is_aligned(workspace, 256) || !is_aligned(staging.data(), device::kAlignment)) {
       return invalid_argument(

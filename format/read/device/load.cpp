@@ -22,6 +22,10 @@ constexpr unsigned kReadThreadsOfMany = 12;  // where there are twice as many CP
 // this, which would leave a device idle.
 constexpr std::size_t kParts = 4;
 constexpr std::size_t kMinPartBytes = std::size_t{4} << 20;
+// So many chunks keep a device busy. A file on the device is cut into parts by their number; the
+// first part is small, so that the rest is planned while it is decoded.
+constexpr std::size_t kMinPartJobs = 600;
+constexpr std::size_t kFirstPart = 10;  // one of so many
 constexpr std::size_t kMemoryAlignment = 256;
 // Any load takes as much scratch memory, for masks and partial reads.
 constexpr std::uint64_t kMinScratchBytes = std::uint64_t{8} << 20;
@@ -60,12 +64,25 @@ DeviceMemoryPlan DeviceLoad::plan_memory() {
     largest = std::max(largest, kPieceBytes + description_bytes(wanted_, {}));
   }
   jobs_.assign(std::make_move_iterator(jobs.begin()), std::make_move_iterator(jobs.end()));
-  const std::size_t part = std::max(total / kParts + kSlotOverheadBytes, kMinPartBytes);
+  const std::size_t part = part_bytes(total);
   memory_.slot_bytes =
       rounded(std::max(std::min({total, part, limits_.slot_bytes}), largest + kSlotOverheadBytes));
   memory_.n_slots = std::clamp<std::size_t>(ceil_div(total, memory_.slot_bytes), 1, kSlots);
   plan_scratch();
   return memory_;
+}
+
+std::size_t DeviceLoad::part_bytes(std::size_t total) {
+  if (reads_.on_device == nullptr) {
+    return std::max(total / kParts + kSlotOverheadBytes, kMinPartBytes);
+  }
+  const std::size_t n_parts = std::clamp<std::size_t>(jobs_.size() / kMinPartJobs, 1, kParts);
+  if (n_parts == 1) {
+    return total;
+  }
+  first_jobs_ = std::max(jobs_.size() / kFirstPart, kMinPartJobs);
+  const std::size_t jobs_of_others = ceil_div(jobs_.size() - first_jobs_, n_parts - 1);
+  return ceil_div(total * jobs_of_others, jobs_.size()) + kSlotOverheadBytes;
 }
 
 void DeviceLoad::plan_scratch() {
@@ -124,7 +141,8 @@ Result<void> DeviceLoad::enqueue(device::Queue& device, MutableBytes staging,
     scratch_[i] = device::Scratch(workspace + i * lane_bytes, lane_bytes);
   }
   workspace += memory_.scratch_bytes;
-  for (std::size_t i = 0; i < memory_.n_slots; ++i) {
+  const std::size_t n_slots = std::min(memory_.n_slots, staging.size() / memory_.slot_bytes);
+  for (std::size_t i = 0; i < n_slots; ++i) {
     slots_.push_back(std::make_unique<DeviceSlot>(
         reads_, learned_, staging.subspan(i * memory_.slot_bytes, memory_.slot_bytes),
         workspace + i * memory_.slot_bytes));
@@ -143,22 +161,29 @@ Result<void> DeviceLoad::run_all() {
 
 Result<void> DeviceLoad::run_jobs() {
   while (!jobs_.empty() || !filling_.empty()) {
-    const bool is_next = !jobs_.empty() && filling_.size() < most_filling();
-    CFCK_TRY(is_next ? start_slot() : finish_slot());
+    CFCK_TRY(is_to_start() ? start_slot() : finish_slot());
   }
   return {};
 }
 
-// With a slot in advance threads never wait for the last block of a slot. It must not be one that
-// the device has to empty first: the slot before it would not be launched meanwhile. Nor are there
-// any for a file on the device, where kernels that are under way hold up the headers of the next.
-std::size_t DeviceLoad::most_filling() const {
-  return reads_.on_device == nullptr && slots_.size() > 2 ? 2 : 1;
+// With a slot in advance threads never wait for the last block of a slot. Where there are few slots
+// the device would have to empty it first, while the one before it is not launched. Of a file on
+// the device headers are asked for as early as possible, since kernels that decode leave no room
+// for the one that brings them.
+bool DeviceLoad::is_to_start() const {
+  if (jobs_.empty() || filling_.empty()) {
+    return !jobs_.empty();
+  }
+  if (reads_.on_device != nullptr) {
+    return filling_.size() < slots_.size() && !slots_[next_slot_]->is_under_way();
+  }
+  return slots_.size() > 2 && filling_.size() < 2;
 }
 
 Result<void> DeviceLoad::start_slot() {
   DeviceSlot& slot = *slots_[next_slot_];
-  const auto lane = static_cast<unsigned>(next_slot_ % memory_.n_lanes);
+  const unsigned lane = next_lane_;
+  next_lane_ = (next_lane_ + 1) % static_cast<unsigned>(memory_.n_lanes);
   next_slot_ = (next_slot_ + 1) % slots_.size();
   CFCK_TRY(await_slot(slot));
   slot.clear();
@@ -169,16 +194,24 @@ Result<void> DeviceLoad::start_slot() {
   device_->use_lane(lane);
   CFCK_TRY(slot.fetch(*device_));
   const unsigned threads = threads_for(slot.jobs());
-  Filling& filling = filling_.emplace_back(slot, lane, file_.idle_workers(), threads);
-  filling.blocks =
-      &team_->start(slot.n_blocks(), threads, [this, &filling](std::size_t block, unsigned worker) {
-        return filling.slot.fill(block, filling.workers[worker], *device_);
-      });
+  Filling& filling = filling_.emplace_back(slot, lane, threads, file_.idle_workers());
+  if (reads_.on_device == nullptr) {
+    start_blocks(filling);
+  }
   return {};
 }
 
+void DeviceLoad::start_blocks(Filling& filling) {
+  filling.blocks =
+      &team_->start(filling.slot.n_blocks(), filling.n_threads,
+                    [this, &filling](std::size_t block, unsigned worker) {
+                      return filling.slot.fill(block, filling.workers[worker], *device_);
+                    });
+}
+
 void DeviceLoad::admit_jobs(DeviceSlot& slot) {
-  while (!jobs_.empty() && slot.admit(jobs_.front())) {
+  const std::size_t n_most = std::exchange(first_jobs_, kAllJobs);
+  while (!jobs_.empty() && slot.jobs().size() < n_most && slot.admit(jobs_.front())) {
     jobs_.pop_front();
   }
   // Without a slot that has room for what it lacked in the first one, a chunk is the host's.
@@ -192,6 +225,10 @@ void DeviceLoad::admit_jobs(DeviceSlot& slot) {
 Result<void> DeviceLoad::finish_slot() {
   Filling& filling = filling_.front();
   DeviceSlot& slot = filling.slot;
+  if (filling.blocks == nullptr) {
+    CFCK_TRY(slot.await_fetched(*device_));
+    start_blocks(filling);
+  }
   Result<void> filled = team_->finish(*std::exchange(filling.blocks, nullptr));
   if (!filled) {
     auto failure = slot.take_failure();

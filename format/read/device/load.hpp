@@ -31,6 +31,8 @@ struct DeviceMemoryPlan {
   std::size_t scratch_bytes = 0;  // of all lanes together
 
   std::size_t staging_bytes() const { return n_slots * slot_bytes; }
+  // With less memory of the host there are fewer slots, but one.
+  std::size_t least_staging_bytes() const { return slot_bytes; }
   std::size_t workspace_bytes() const { return scratch_bytes + staging_bytes(); }
 };
 
@@ -63,7 +65,8 @@ class DeviceLoad {
   DeviceMemoryPlan plan_memory();
 
   // Reads everything and asks the device for all that is to be done; returns while it still does
-  // the last of it. The device and the memory stay until finish() has returned.
+  // the last of it. The device and the memory stay until finish() has returned. Requires:
+  // `staging` has least_staging_bytes().
   Result<void> enqueue(device::Queue& device, MutableBytes staging, std::byte* workspace);
   // Waits for what is under way, after an error.
   void cancel() noexcept;
@@ -73,28 +76,34 @@ class DeviceLoad {
  private:
   // So that sums of a few of them fit.
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 40;
+  static constexpr std::size_t kAllJobs = ~std::size_t{0};
 
-  // A slot that threads are filling.
+  // A slot that threads are filling, or soon will.
   struct Filling {
-    Filling(DeviceSlot& filled, unsigned its_lane, IdleWorkers& idle, unsigned threads)
-        : slot(filled), lane(its_lane), workers(idle, threads) {}
+    Filling(DeviceSlot& filled, unsigned its_lane, unsigned threads, IdleWorkers& idle)
+        : slot(filled), lane(its_lane), n_threads(threads), workers(idle, threads) {}
 
     DeviceSlot& slot;
     const unsigned lane;
+    const unsigned n_threads;
     WorkerSet workers;
-    ThreadTeam::Loop* blocks = nullptr;
+    ThreadTeam::Loop* blocks = nullptr;  // as long as it runs
   };
 
+  // How many bytes a slot is to have for loads of so many.
+  std::size_t part_bytes(std::size_t total);
   void plan_scratch();
   Result<void> run_all();
   Result<void> run_jobs();
-  // Puts jobs into the next slot, and has threads begin to fill it.
+  // Puts jobs into the next slot, and has it filled, or headers fetched that this takes.
   Result<void> start_slot();
   void admit_jobs(DeviceSlot& slot);
   // Waits until the first slot is filled, and has the device do its jobs.
   Result<void> finish_slot();
-  // How many slots are filled at the same time.
-  std::size_t most_filling() const;
+  // Whether the next slot is to be started before the first is finished.
+  bool is_to_start() const;
+  // Has threads fill a slot.
+  void start_blocks(Filling& filling);
   // Ends the filling of all slots. Their jobs are to be done again.
   void stop_filling();
   // Duplicates and views of what was read, and views that only the host can gather.
@@ -126,8 +135,10 @@ class DeviceLoad {
   const codec::DeviceTable* tables_ = nullptr;
   std::vector<std::unique_ptr<DeviceSlot>> slots_;
   std::size_t next_slot_ = 0;
-  std::deque<DeviceJob> jobs_;   // to be done, in order
-  std::deque<Filling> filling_;  // in order; their jobs come before those
+  unsigned next_lane_ = 0;
+  std::size_t first_jobs_ = kAllJobs;  // that the first slot takes
+  std::deque<DeviceJob> jobs_;         // to be done, in order
+  std::deque<Filling> filling_;        // in order; their jobs come before those
   SlotBytes moved_;
   std::optional<JobFailure> failure_;
   unsigned most_threads_ = 0;       // 0: not known yet, since asking the system takes a while

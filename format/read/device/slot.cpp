@@ -36,6 +36,7 @@ void DeviceSlot::clear() {
   memory_.clear();
   jobs_.clear();
   blocks_.clear();
+  fetched_ = 0;
   kept_bytes_ = kSlotOverheadBytes;
   reserved_bytes_ = 0;
   vectors_.clear();
@@ -120,8 +121,8 @@ Result<void> DeviceSlot::fetch(device::Queue& device) {
       device.upload(memory_.device() + headers.size(), memory_.filled().subspan(headers.size())));
   CFCK_TRY(device.launch(*launch));
   CFCK_TRY(device.download(headers, memory_.device()));
-  CFCK_TRY_ASSIGN(const std::uint64_t fetched, device.mark());
-  return device.wait(fetched);
+  CFCK_TRY_ASSIGN(fetched_, device.mark());
+  return {};
 }
 
 Result<void> DeviceSlot::fill(std::size_t number, ReadWorker& worker, device::Queue& device) {

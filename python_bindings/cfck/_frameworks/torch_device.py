@@ -36,12 +36,23 @@ class TorchDevice:
         memory = self._empty((n_bytes + 256,), torch.uint8)
         return memory[-memory.data_ptr() % 256 :][:n_bytes]
 
-    def staging(self, n_bytes: int) -> torch.Tensor:
-        """Bytes of the host that the device copies from, pinned where that is possible."""
-        try:
-            return torch.empty(n_bytes, dtype=torch.uint8, device="cpu", pin_memory=True)
-        except RuntimeError:
-            return torch.empty(n_bytes, dtype=torch.uint8, device="cpu")
+    def staging(self, n_bytes: int, least_bytes: int) -> torch.Tensor:
+        """Bytes of the host that the device copies from: pinned where that is possible, and fewer
+        where there are not as many.
+
+        Raises:
+            OutOfMemoryError: there are not even ``least_bytes``, pinned or not.
+        """
+        sizes = [n_bytes]
+        while sizes[-1] > least_bytes:
+            sizes.append(max(sizes[-1] // 2, least_bytes))
+        for is_pinned in (True, False):
+            for size in sizes:
+                try:
+                    return self._on_host(size, is_pinned)
+                except RuntimeError as error:
+                    reason = error
+        raise OutOfMemoryError(f"no memory to copy from: {reason}") from reason
 
     def stream(self) -> int:
         """The address of the stream that is current on the device."""
@@ -61,6 +72,9 @@ class TorchDevice:
             and not tensor.is_conj()
             and not tensor.is_neg()
         )
+
+    def _on_host(self, n_bytes: int, is_pinned: bool) -> torch.Tensor:
+        return torch.empty(n_bytes, dtype=torch.uint8, device="cpu", pin_memory=is_pinned)
 
     def _empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         try:

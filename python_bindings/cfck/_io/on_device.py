@@ -34,7 +34,7 @@ class DeviceMemory(Protocol):
 
     def workspace(self, n_bytes: int) -> Any: ...
 
-    def staging(self, n_bytes: int) -> Any: ...
+    def staging(self, n_bytes: int, least_bytes: int) -> Any: ...
 
     def stream(self) -> int: ...
 
@@ -106,8 +106,8 @@ def read_on_device(
     """
     load = _native.DeviceLoad(archive, requests, memory.number, progress)
     workspace = memory.workspace(load.workspace_bytes)
-    staging = memory.staging(load.staging_bytes)
-    load.run(workspace.data_ptr(), staging.data_ptr(), load.staging_bytes, memory.stream())
+    staging = memory.staging(load.staging_bytes, load.least_staging_bytes)
+    load.run(workspace.data_ptr(), staging.data_ptr(), staging.nbytes, memory.stream())
 
 
 _warned: set[str] = set()

@@ -30,7 +30,7 @@ class Fake(torch_device.TorchDevice):
         self.number, self.device = device.index or 0, torch.device("cpu")
     def why_not(self):
         return torch_device._native.why_not_cuda(self.number)
-    def staging(self, n_bytes):
+    def _on_host(self, n_bytes, is_pinned):
         return torch.empty(n_bytes, dtype=torch.uint8)
     def stream(self):
         return 0
@@ -262,6 +262,37 @@ def test_no_memory_on_the_device():
         same(load_file(path, CUDA)["w"], tensors["w"])
         """,
         "fail=MemcpyHtoDAsync:2:2",
+    )
+
+
+def test_little_memory_to_copy_from():
+    run(
+        """
+        asked = []
+        def on_host(self, n_bytes, is_pinned):
+            asked.append((n_bytes, is_pinned))
+            if is_pinned or n_bytes > most:
+                raise RuntimeError("none is left")
+            return torch.empty(n_bytes, dtype=torch.uint8)
+        Fake._on_host = on_host
+        many = {str(i): torch.randn(1024, 1024) for i in range(3)}
+        save_file(many, path)
+        most = 1 << 40
+        same(load_file(path, CUDA)["2"], many["2"])
+        sizes = [n_bytes for n_bytes, is_pinned in asked]
+        assert asked == [(n, True) for n in sizes[:-1]] + [(sizes[0], False)], asked
+        assert len(sizes) == 4 and sizes[2] * 3 == sizes[0], sizes
+        most = sizes[2]
+        for name, tensor in load_file(path, CUDA, decode="device").items():
+            same(tensor, many[name])
+        most -= 1
+        try:
+            load_file(path, CUDA)
+        except MemoryError as error:
+            assert "no memory to copy from: none is left" in str(error)
+        else:
+            raise AssertionError
+        """
     )
 
 
