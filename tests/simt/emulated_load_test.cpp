@@ -130,17 +130,6 @@ class ManyTensors {
   Bytes bytes_;
 };
 
-// Reads all named records on the host, in one call.
-Result<void> read_all(const Reader& reader, std::map<std::string, Bytes>& values) {
-  std::vector<ReadRequest> requests;
-  for (const Record& record : reader.records()) {
-    if (!record.hidden) {
-      requests.push_back({&record, values[record.name] = Bytes(record.decoded_bytes)});
-    }
-  }
-  return reader.read_many(requests);
-}
-
 // Each with the file in the memory of the host, and of the device.
 class DeviceLoad : public testing::TestWithParam<FileIn> {
  protected:

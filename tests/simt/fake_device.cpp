@@ -89,7 +89,29 @@ cuda::DriverPointer address_of(const std::byte* data) {
   return reinterpret_cast<std::uintptr_t>(data);
 }
 
+template <class Function>
+Function* fake_function(const char* name) {
+  void* const library = ::dlopen(CFCK_FAKE_DRIVER, RTLD_NOW);
+  auto* const found = library == nullptr ? nullptr : ::dlsym(library, name);
+  if (found == nullptr) {
+    throw std::runtime_error(::dlerror());
+  }
+  return reinterpret_cast<Function*>(found);
+}
+
 }  // namespace
+
+FakeCounts fake_counts() {
+  static auto* const count = fake_function<void(std::int64_t*)>("cfck_fake_counts");
+  std::int64_t counts[3] = {};
+  count(counts);
+  return {counts[0], counts[1], counts[2]};
+}
+
+int fake_calls(const std::string& function) {
+  static auto* const count = fake_function<int(const char*)>("cfck_fake_calls");
+  return count(function.c_str());
+}
 
 // The driver has no memory of 0 bytes.
 DeviceMemory::DeviceMemory(std::size_t n_bytes) : n_bytes_(n_bytes) {
@@ -134,6 +156,16 @@ Result<cuda::Summary> run(const Reader& reader, std::span<const cuda::Read> read
   Bytes staging(decoder.staging_bytes());
   CFCK_TRY(decoder.enqueue(workspace.bytes().data(), staging, {}));
   return decoder.finish();
+}
+
+Result<void> read_all(const Reader& reader, std::map<std::string, Bytes>& values) {
+  std::vector<ReadRequest> requests;
+  for (const Record& record : reader.records()) {
+    if (!record.hidden) {
+      requests.push_back({&record, values[record.name] = Bytes(record.decoded_bytes)});
+    }
+  }
+  return reader.read_many(requests);
 }
 
 DeviceLoadResult load_all(const Reader& reader, const cuda::LoadOptions& options) {

@@ -24,6 +24,16 @@ class FakeSettings {
   FakeSettings& operator=(const FakeSettings&) = delete;
 };
 
+// What the fake driver gave out and did not get back.
+struct FakeCounts {
+  std::int64_t streams = 0;
+  std::int64_t events = 0;
+  std::int64_t allocations = 0;
+};
+FakeCounts fake_counts();
+// How often a function of the fake driver was called since its settings changed.
+int fake_calls(const std::string& function);
+
 // Memory of the driver, of its exact size, which only the device may touch.
 class DeviceMemory {
  public:
@@ -75,6 +85,8 @@ Result<Bytes> load_box(const Reader& reader, const Record& record,
 // Runs one load.
 Result<cuda::Summary> run(const Reader& reader, std::span<const cuda::Read> reads,
                           const cuda::LoadOptions& options = {});
+// All named records as the host reads them, in one call.
+Result<void> read_all(const Reader& reader, std::map<std::string, Bytes>& values);
 
 // Checks that a load on the device gives what the host reads.
 void expect_as_on_host(const Reader& reader, const cuda::LoadOptions& options = {});

@@ -256,6 +256,12 @@ extern "C" __attribute__((visibility("default"))) void cfck_fake_counts(std::int
   counts[2] = n_allocations;
 }
 
+// For tests: how often a function was called since the words changed.
+extern "C" __attribute__((visibility("default"))) int cfck_fake_calls(const char* function) {
+  const std::lock_guard lock(mutex);
+  return settings().calls[function];
+}
+
 FAKE(Init, unsigned) {
   BEGIN(Init)
   ::usleep(1000u * static_cast<unsigned>(settings().start_ms));
