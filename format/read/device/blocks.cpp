@@ -8,6 +8,7 @@ namespace {
 
 // On an H100 8 threads read and copied 49 GB/s in blocks of 4 MiB, 40 of 1 MiB and 19 of 256 KiB.
 constexpr std::size_t kMaxBlockBytes = std::size_t{4} << 20;
+constexpr std::size_t kFirstBlockBytes = std::size_t{1} << 20;
 constexpr std::size_t kMinBlockBytes = std::size_t{1} << 19;
 constexpr std::size_t kBlocksOfSlot = 8;
 // Planning as many chunks takes about as long as a thread takes to start.
@@ -17,11 +18,13 @@ bool is_decoded_by_host(const DeviceJob& job) {
   return job.kind == JobKind::kHostChunk || job.kind == JobKind::kHostPacked;
 }
 
-std::size_t most_bytes(const DeviceJob& first, std::size_t slot_bytes) {
-  // The host takes long for a chunk.
-  return is_decoded_by_host(first)
-             ? kMinBlockBytes
-             : std::clamp(slot_bytes / kBlocksOfSlot, kMinBlockBytes, kMaxBlockBytes);
+// How much a block that begins with a job has at most.
+std::size_t most_bytes(const DeviceJob& first, std::size_t slot_bytes, bool is_early) {
+  if (is_decoded_by_host(first)) {
+    return kMinBlockBytes;  // the host takes long for a chunk
+  }
+  return std::clamp(slot_bytes / kBlocksOfSlot, kMinBlockBytes,
+                    is_early ? kFirstBlockBytes : kMaxBlockBytes);
 }
 
 bool follows(const DeviceJob& job, const DeviceJob& last) {
@@ -38,11 +41,12 @@ device::Placed place_of(std::span<const DeviceJob> jobs) {
   return {{first.host.data(), n_bytes}, first.device};
 }
 
-std::vector<JobBlock> cut_into_blocks(std::span<const DeviceJob> jobs) {
+std::vector<JobBlock> cut_into_blocks(std::span<const DeviceJob> jobs, bool is_first_of_load) {
   std::vector<JobBlock> blocks;
   const std::size_t slot_bytes = jobs.empty() ? 0 : place_of(jobs).host.size();
   for (std::size_t begin = 0, end = 0; begin < jobs.size(); begin = end) {
-    const std::size_t most = most_bytes(jobs[begin], slot_bytes);
+    const bool is_early = is_first_of_load && blocks.size() < kBlocksOfSlot;
+    const std::size_t most = most_bytes(jobs[begin], slot_bytes, is_early);
     for (end = begin + 1; end < jobs.size() && end - begin < kMaxJobs; ++end) {
       if (is_of_device(jobs[end]) != is_of_device(jobs[begin]) ||
           place_of(jobs.subspan(begin, end + 1 - begin)).host.size() > most) {

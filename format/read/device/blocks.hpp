@@ -18,9 +18,10 @@ struct JobBlock {
 };
 
 // Jobs in the order in which they were placed. Blocks have 4 MiB at most, which threads read and
-// copy fastest, and fewer where a slot is small, so that there are some for every thread; a larger
-// chunk is a block of its own.
-std::vector<JobBlock> cut_into_blocks(std::span<const DeviceJob> jobs);
+// copy fastest, and fewer where a slot is small, so that there are some for every thread; the first
+// of a load as well, since nothing is copied before one has been read. A larger chunk is a block of
+// its own.
+std::vector<JobBlock> cut_into_blocks(std::span<const DeviceJob> jobs, bool is_first_of_load);
 
 // What the jobs have in the slot: on the host, and where the device has it.
 device::Placed place_of(std::span<const DeviceJob> jobs);

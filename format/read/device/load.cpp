@@ -170,27 +170,27 @@ Result<void> DeviceLoad::run_jobs() {
 // the device would have to empty it first, while the one before it is not launched. Of a file on
 // the device headers are asked for as early as possible, since kernels that decode leave no room
 // for the one that brings them.
-bool DeviceLoad::is_to_start() const {
+bool DeviceLoad::is_to_start() {
   if (jobs_.empty() || filling_.empty()) {
     return !jobs_.empty();
   }
   if (reads_.on_device != nullptr) {
-    return filling_.size() < slots_.size() && !slots_[next_slot_]->is_under_way();
+    return filling_.size() < slots_.size() && !next_slot().is_under_way();
   }
   return slots_.size() > 2 && filling_.size() < 2;
 }
 
 Result<void> DeviceLoad::start_slot() {
-  DeviceSlot& slot = *slots_[next_slot_];
-  const unsigned lane = next_lane_;
-  next_lane_ = (next_lane_ + 1) % static_cast<unsigned>(memory_.n_lanes);
-  next_slot_ = (next_slot_ + 1) % slots_.size();
+  DeviceSlot& slot = next_slot();
+  const auto lane = static_cast<unsigned>(n_started_ % memory_.n_lanes);
   CFCK_TRY(await_slot(slot));
   slot.clear();
   admit_jobs(slot);
   if (slot.is_empty()) {
     return internal_error("a slot is too small for a chunk");
   }
+  slot.cut(n_started_ == 0);
+  ++n_started_;
   device_->use_lane(lane);
   CFCK_TRY(slot.fetch(*device_));
   const unsigned threads = threads_for(slot.jobs());
@@ -210,7 +210,7 @@ void DeviceLoad::start_blocks(Filling& filling) {
 }
 
 void DeviceLoad::admit_jobs(DeviceSlot& slot) {
-  const std::size_t n_most = std::exchange(first_jobs_, kAllJobs);
+  const std::size_t n_most = n_started_ == 0 ? first_jobs_ : kAllJobs;
   while (!jobs_.empty() && slot.jobs().size() < n_most && slot.admit(jobs_.front())) {
     jobs_.pop_front();
   }
@@ -384,7 +384,7 @@ Result<void> DeviceLoad::run_deferred_on_host(const DeferredRead& deferred) {
 
 Result<SlotBytes> DeviceLoad::finish() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {  // the oldest first
-    CFCK_TRY(await_slot(*slots_[(next_slot_ + i) % slots_.size()]));
+    CFCK_TRY(await_slot(*slots_[(n_started_ + i) % slots_.size()]));
   }
   device_ = nullptr;  // nothing is under way
   return moved_;

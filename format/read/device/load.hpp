@@ -98,10 +98,11 @@ class DeviceLoad {
   // Puts jobs into the next slot, and has it filled, or headers fetched that this takes.
   Result<void> start_slot();
   void admit_jobs(DeviceSlot& slot);
+  DeviceSlot& next_slot() { return *slots_[n_started_ % slots_.size()]; }
   // Waits until the first slot is filled, and has the device do its jobs.
   Result<void> finish_slot();
   // Whether the next slot is to be started before the first is finished.
-  bool is_to_start() const;
+  bool is_to_start();
   // Has threads fill a slot.
   void start_blocks(Filling& filling);
   // Ends the filling of all slots. Their jobs are to be done again.
@@ -134,8 +135,7 @@ class DeviceLoad {
   std::array<device::Scratch, device::Queue::kLanes> scratch_;
   const codec::DeviceTable* tables_ = nullptr;
   std::vector<std::unique_ptr<DeviceSlot>> slots_;
-  std::size_t next_slot_ = 0;
-  unsigned next_lane_ = 0;
+  std::size_t n_started_ = 0;          // slots, which take turns
   std::size_t first_jobs_ = kAllJobs;  // that the first slot takes
   std::deque<DeviceJob> jobs_;         // to be done, in order
   std::deque<Filling> filling_;        // in order; their jobs come before those

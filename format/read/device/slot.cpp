@@ -95,9 +95,12 @@ bool DeviceSlot::admit(DeviceJob& job) {
   return true;
 }
 
-Result<void> DeviceSlot::fetch(device::Queue& device) {
-  blocks_ = cut_into_blocks(jobs_);
+void DeviceSlot::cut(bool is_first_of_load) {
+  blocks_ = cut_into_blocks(jobs_, is_first_of_load);
   blocks_bytes_ = memory_.filled().size();
+}
+
+Result<void> DeviceSlot::fetch(device::Queue& device) {
   if (reads_.on_device == nullptr) {
     return {};
   }

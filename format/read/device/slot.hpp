@@ -50,12 +50,14 @@ class DeviceSlot {
   // Takes a job in; false if there is no room for it.
   bool admit(DeviceJob& job);
   bool is_empty() const { return jobs_.empty(); }
-  // After all jobs were taken in. Where the file is in the memory of the device: has the headers of
+  // After all jobs were taken in: cuts them into blocks.
+  void cut(bool is_first_of_load);
+  // After that. Where the file is in the memory of the device: has the headers of
   // its chunks brought to the host.
   Result<void> fetch(device::Queue& device);
   // Waits for them.
   Result<void> await_fetched(device::Queue& device) const { return device.wait(fetched_); }
-  // After that. Blocks may be filled in by several threads.
+  // Blocks may be filled in by several threads.
   std::size_t n_blocks() const { return blocks_.size(); }
   // Does the host's part of a block and has it copied, extents as soon as they are read. What turns
   // out to be the host's, or has no room here, is kept for take_left_jobs(). Errors: those of the
