@@ -105,8 +105,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(EmulatedFirstLoad, StreamsAndEventsThatCannotBeMade) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto load = [](const char* function) {
-    const PlacedFile file(write_file([](Writer& writer) {
-                            const Bytes values = weights(1, 3000);
+    const Bytes values = weights(1, 3000);  // the writer reads them until it finishes
+    const PlacedFile file(write_file([&](Writer& writer) {
                             expect_ok(writer.add("a", TensorView{DType::kF32, {3000}, values}));
                           }),
                           FileIn::kHostMemory);
