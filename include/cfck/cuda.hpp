@@ -127,8 +127,8 @@ class CFCK_API Decoder {
   // under way. Waits only for parts of `staging` that are to be used again, and for the headers of
   // chunks that a DeviceSource has. Requires: `workspace` has workspace_bytes(). Errors: those of
   // Reader::read(); kInvalidArgument for memory or a stream of another device, for staging memory
-  // of less than least_staging_bytes(), and for a second call; kIo and kOutOfMemory of the driver. After an error
-  // nothing is under way, and the contents of all outputs are unspecified.
+  // of less than least_staging_bytes(), and for a second call; kIo and kOutOfMemory of the driver.
+  // After an error nothing is under way, and the contents of all outputs are unspecified.
   Result<void> enqueue(void* workspace, MutableBytes staging, Stream stream);
   // Waits until everything is decoded. Workspace, staging memory and outputs must stay until then.
   // Errors: as enqueue(); kInvalidArgument before it, and after an error. A chunk that the device
