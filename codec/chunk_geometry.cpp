@@ -8,6 +8,9 @@
 namespace cfck::codec {
 namespace {
 
+// Codecs code as many values together.
+constexpr std::uint64_t kGroupElems = 128;
+
 // The product of all dimensions except the first, or 0 where it is above `most`.
 std::uint64_t row_elems(const Shape& shape, std::uint64_t most) {
   std::uint64_t product = 1;
@@ -20,6 +23,13 @@ std::uint64_t row_elems(const Shape& shape, std::uint64_t most) {
     }
   }
   return product;
+}
+
+// Returns a multiple of `unit` of which as few parts, and as equal ones, make up `total` as there
+// are with at most `most` in a part. Requires: `most` is a multiple of `unit`.
+std::uint64_t equal_part(std::uint64_t total, std::uint64_t most, std::uint64_t unit) {
+  const std::uint64_t n_parts = ceil_div(total, most);
+  return ceil_div(ceil_div(total, n_parts), unit) * unit;
 }
 
 }  // namespace
@@ -64,14 +74,17 @@ std::uint64_t default_chunk_elems(DType dtype, const Shape& shape, std::uint64_t
   if (total <= target) {
     return total;
   }
+  const bool is_equal = target_elems == 0;
   const std::uint64_t row = row_elems(shape, target);
-  if (row != 0) {
-    const std::uint64_t rows = target - target % row;
-    if (bits >= 8 || rows % 8 == 0) {
-      return rows;
+  if (row > 1) {
+    const std::uint64_t rows = is_equal ? equal_part(shape[0], target / row, 1) : target / row;
+    if (bits >= 8 || rows * row % 8 == 0) {
+      return rows * row;
     }
   }
-  return target >= 8 ? target - target % 8 : target;
+  return is_equal      ? equal_part(total, target, kGroupElems)
+         : target >= 8 ? target - target % 8
+                       : target;
 }
 
 }  // namespace cfck::codec

@@ -57,7 +57,7 @@ struct DeviceSection {
 // The host, which has parsed the header of a chunk, tells the kernel of it here: a struct of the
 // codec, plain data without pointers. Device code parses no header.
 struct DeviceHeader {
-  alignas(8) unsigned char bytes[80] = {};
+  alignas(8) unsigned char bytes[88] = {};
 
   template <class Header>
   void store(const Header& header) {
@@ -81,6 +81,7 @@ class DeviceSections {
   std::uint32_t at_;
 };
 
+// A chunk, or a segment of one.
 struct DeviceChunk {
   const std::uint8_t* payload = nullptr;
   void* out = nullptr;  // aligned to a value

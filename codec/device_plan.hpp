@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
@@ -35,25 +36,31 @@ class ParametersForDevice {
   virtual DeviceParameters at(const std::byte* vectors, std::uint64_t first_elem) const = 0;
 };
 
-// Bytes of the memory that a chunk has for itself while it is decoded (DeviceChunk).
+// Bytes of the memory that a chunk or segment has for itself while it is decoded (DeviceChunk).
 struct DeviceMemoryNeeds {
   std::uint64_t groups_bytes = 0;
   std::uint64_t values_bytes = 0;
   std::uint64_t escapes_bytes = 0;
 };
 
+// What a kernel is told of a segment, or of a chunk that has no others. Each is a DeviceChunk.
+struct SegmentPlan {
+  std::uint32_t first_value = 0;
+  std::uint32_t n_values = 0;
+  DeviceMemoryNeeds needs;
+  DeviceHeader header;
+};
+
 struct DevicePlan {
   DecodeMethod method = DecodeMethod::kHost;
   device::Kernel kernel = device::Kernel::kDecodeLosslessF64;
-  std::uint32_t n_values = 0;
-  std::uint32_t values_at = 0;    // of kCopy and kRepeat: place in the payload
-  std::uint32_t value_bytes = 0;  // of kRepeat
-  DeviceHeader header;            // of kKernel
+  std::uint32_t value_bytes = 0;
+  std::uint32_t values_at = 0;        // of kCopy and kRepeat: place in the payload
+  std::vector<SegmentPlan> segments;  // of kKernel
   // A mask that is a Zstd frame at this place of the payload, which the host decompresses.
   std::uint32_t mask_at = 0;
-  std::uint32_t mask_frame_bytes = 0;  // 0: there is none
-  std::uint32_t mask_bytes = 0;        // decompressed
-  DeviceMemoryNeeds needs;
+  std::uint32_t mask_frame_bytes = 0;                     // 0: there is none
+  std::uint32_t mask_bytes = 0;                           // decompressed
   std::shared_ptr<const ParametersForDevice> parameters;  // of the codec direct
 };
 

@@ -34,7 +34,10 @@ Result<Header> read_fixed(ByteView bytes) {
     return damaged("the bytes do not begin as a message", 0);
   }
   if (byte_of(bytes, 1) != kVersion) {
-    return newer("version", byte_of(bytes, 1), 1);
+    return unsupported("the message has version " + std::to_string(byte_of(bytes, 1)) +
+                       "; this version of cfck reads " + std::to_string(kVersion) +
+                       " only. Use the same version of cfck on both sides")
+        .at_byte(1);
   }
   Header header;
   header.dtype = static_cast<DType>(bytes[2]);

@@ -13,7 +13,7 @@
 namespace cfck::message {
 
 inline constexpr std::byte kMark{0xCF};
-inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::uint8_t kVersion = 2;
 inline constexpr std::size_t kFixedBytes = 8;  // before the dimensions
 inline constexpr std::size_t kHashBytes = 8;   // the last ones
 inline constexpr std::size_t kMaxRank = 64;

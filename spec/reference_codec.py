@@ -3,12 +3,13 @@ below), codec/symboliser/spec.md ("symboliser"), codec/entropy/spec.md and rans.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 import numpy as np
 from reference_container import DTYPES, Fields, Refused, check, require
 from reference_fields import decompress_frame
-from reference_rans import FIRST_VALUE_PLACE, Lanes, join_raw
+from reference_rans import FIRST_VALUE_PLACE, Lanes, Tables, join_raw, segment_values
 
 GROUP = 128
 ZERO_GROUP, BIN_ESCAPE = 30, 31  # among the symbols of bins
@@ -169,40 +170,70 @@ class SymbolChunk:
             four_tables,
         ) = flag[:6]
         require(has_mask or not has_mask_signs, "signs of a mask that is not there")
+        has_segments = entropy == RANS and self.has_zero_groups
         if entropy == RANS:
-            require(not self.has_zero_groups and not four_tables, "flags of the other stage")
+            require(not four_tables, "flags of the other stage")
+            require(not has_segments or not has_mask, "segments and a mask")
             self.has_zero_groups = True  # nothing says that there are none
-        self.first_bin = body.varint()
+        first_bin = 0 if has_segments else body.varint()
         mask_bytes = body.varint() if has_mask else 0
         n_masked = body.varint() if has_mask else 0
         require(n_masked < n_values, "every value is masked")
         require(mask_bytes <= -(-n_values // 8), "a mask that compression made longer")
         self.trailing_zero_base = body.byte() if has_base else 0
         require(self.trailing_zero_base < format.raw_bits, "too many trailing zero bits")
-        require(self.first_bin <= format.largest_bin, "the first bin is out of range")
-        self.n_shown = n_values - n_masked
+        self.has_signs, self.has_escapes = not flag[6], flag[7]
+        self.segments: list[SymbolChunk] = []
+        self.masked = self.signs = self.tables = None
+        if has_segments:
+            self.read_segments(body)
+            return
+        n_shown = n_values - n_masked
         has_count = self.has_zero_groups and entropy == ZSTD
-        n_symbols = body.varint() if has_count else self.n_shown
+        n_symbols = body.varint() if has_count else n_shown
         self.table_symbols = [body.varint() for _ in range(3)] if four_tables else []
         self.table_symbols.append(n_symbols - sum(self.table_symbols))
-        self.has_signs = not flag[6]
-        n_bin_escapes = body.varint() if flag[7] else 0
-        n_escapes = body.varint() if flag[7] else 0
-        coded_bytes = body.varint() if entropy == RANS else 0
-        raw_bytes = body.varint()
         require(self.table_symbols[-1] >= 0, "more symbols in tables than there are")
-        require(n_symbols <= self.n_shown, "more symbols than values")
-        self.n_groups = -(-self.n_shown // GROUP)
-        self.masked = read_mask(body, mask_bytes, n_values) if has_mask else None
+        require(n_symbols <= n_shown, "more symbols than values")
+        self.read_counts(body, n_shown, first_bin)
         if has_mask:
-            require(
-                np.count_nonzero(self.masked) == n_masked, "the mask masks another number of values"
-            )
+            self.masked = read_mask(body, mask_bytes, n_values)
+            shown = n_values - np.count_nonzero(self.masked)
+            require(shown == n_shown, "the mask masks another number of values")
         self.signs = unpack_bits(body.take(-(-n_masked // 8)), n_masked) if has_mask_signs else None
-        self.bin_escapes = body.array(n_bin_escapes, 2)
-        self.escapes = body.array(n_escapes, size)
-        self.coded = body.take(coded_bytes)
-        self.raw = np.frombuffer(body.take(raw_bytes), np.uint8)
+        self.read_sections(body)
+
+    def read_segments(self, body: Body) -> None:
+        """Section 3.1: each is like a chunk, with the same flags."""
+        n_segments, table_bytes = body.byte(), body.varint()
+        segments = []
+        for n_shown in segment_values(self.n_values, n_segments):
+            segment = copy.copy(self)
+            segment.read_counts(body, n_shown, body.varint())
+            segments.append(segment)
+        self.segments = segments
+        tables = Body(body.take(table_bytes))
+        self.tables = Tables(tables, "lossless")
+        tables.end("tables of the segments")
+        for segment in segments:
+            segment.tables = self.tables
+            segment.read_sections(body)
+
+    def read_counts(self, body: Body, n_shown: int, first_bin: int) -> None:
+        """Section 3.1: what each segment has of its own."""
+        require(first_bin <= self.format.largest_bin, "the first bin is out of range")
+        self.n_shown, self.first_bin = n_shown, first_bin
+        self.n_groups = -(-n_shown // GROUP)
+        self.n_bin_escapes = body.varint() if self.has_escapes else 0
+        self.n_escapes = body.varint() if self.has_escapes else 0
+        self.coded_bytes = body.varint() if self.entropy == RANS else 0
+        self.raw_bytes = body.varint()
+
+    def read_sections(self, body: Body) -> None:
+        self.bin_escapes = body.array(self.n_bin_escapes, 2)
+        self.escapes = body.array(self.n_escapes, self.size)
+        self.coded = body.take(self.coded_bytes)
+        self.raw = np.frombuffer(body.take(self.raw_bytes), np.uint8)
 
     @property
     def stream_lengths(self) -> list[int]:
@@ -219,7 +250,9 @@ class SymbolChunk:
 
     def decode_lanes(self) -> np.ndarray:
         """Lossless, section 3.3: the runs of the entropy stage rans."""
-        lanes = Lanes(Body(self.coded), "lossless")
+        if self.segments:
+            return np.concatenate([segment.decode_lanes() for segment in self.segments])
+        lanes = Lanes(Body(self.coded), "lossless", self.tables)
         self.read_bins(lanes.decode(self.n_groups, [0] * self.n_groups).tolist())
         n_zero_bits_groups = self.n_groups * self.has_zero_bits
         self.read_zero_bits(lanes.decode(n_zero_bits_groups, [1] * n_zero_bits_groups))

@@ -23,7 +23,7 @@ from reference_fields import (
 MAGIC = 0x184D2A5C
 HEAD_BYTES = 16
 TAIL_BYTES = 128
-VERSION = (0, 7)
+VERSION = (0, 8)
 COMPRESSED_INDEX = 2  # a required feature
 MAX_COMPRESSED_TABLES = 1 << 22
 MAX_CHUNK_BYTES = 1 << 26

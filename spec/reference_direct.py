@@ -3,6 +3,7 @@ sections the comments name."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from reference_codec import (
     unpack_bits,
 )
 from reference_container import DTYPES, Refused, check, require
-from reference_rans import FIRST_VALUE_PLACE, Lanes, join_raw
+from reference_rans import FIRST_VALUE_PLACE, Lanes, Tables, join_raw, segment_values
 
 WORDS = {"F64": "<u8", "F32": "<u4", "BF16": "<u2", "F16": "<u2"}
 INLINE, PREAMBLE = 4, 5  # modes
@@ -33,6 +34,7 @@ FIRST_LOW_BITS = 40  # the first bin whose values have low bits; with rans 36
 FIRST_LOW_BITS_OF_LANES = 36
 LANE_REACH = 15  # a symbol is this above what it means, or LANE_ESCAPE
 LANE_ESCAPE = 31
+SEGMENTS = 16  # among the flags
 
 
 def decode_direct(
@@ -199,44 +201,92 @@ class DirectChunk:
         entropy: int = ZSTD,
     ):
         self.geometry, self.parameters, self.n_values = geometry, parameters, n_values
-        self.entropy = entropy
+        self.word, self.entropy = word, entropy
         self.elements = first_elem + np.arange(n_values)
-        self.read_header(body)
-        masked = np.zeros(n_values, bool)
+        self.segments: list[DirectChunk] = []
+        self.tables = self.mask_bytes = None
+        self.flags = body.byte()
+        require(self.flags < 32, f"flags {self.flags}")
+        if self.flags & SEGMENTS:
+            self.read_segments(body)
+        else:
+            self.read_whole(body)
+
+    def read_whole(self, body: Body) -> None:
+        """Section 2: a chunk without segments."""
+        has_mask = self.flags & 1
+        first_bin = 0 if self.parameters.field is not None else body.varint()
+        if has_mask:
+            self.mask_bytes = body.varint()
+        n_masked = body.varint() if has_mask else 0
+        require(n_masked < self.n_values, "everything is masked")
+        self.read_counts(body, first_bin)
+        self.check_flags([self])
+        masked = np.zeros(self.n_values, bool)
         if self.mask_bytes is not None:
-            require(self.mask_bytes <= -(-n_values // 8), "a mask that compression made longer")
-            masked = read_mask(body, self.mask_bytes, n_values)
-        require(
-            np.count_nonzero(masked) == self.n_masked, "the mask masks another number of values"
-        )
-        self.bin_escapes = body.array(self.n_bin_escapes, 2)
-        self.escape_is_exact = unpack_bits(body.take(-(-self.n_escapes // 8)), self.n_escapes)
-        self.escaped_indices = Body(body.take(self.escape_bytes))
-        self.exact = np.frombuffer(body.take(np.dtype(word).itemsize * self.n_exact), word)
-        self.coded = body.take(self.coded_bytes)
-        self.raw = np.frombuffer(body.take(self.raw_bytes), np.uint8)
+            require(
+                self.mask_bytes <= -(-self.n_values // 8), "a mask that compression made longer"
+            )
+            masked = read_mask(body, self.mask_bytes, self.n_values)
+        require(np.count_nonzero(masked) == n_masked, "the mask masks another number of values")
+        self.read_sections(body)
         self.order_values(np.flatnonzero(~masked))
 
-    def read_header(self, body: Body) -> None:
-        """Section 2."""
-        flags = body.byte()
-        require(flags < 16, f"flags {flags}")
-        has_mask, has_escapes, has_bin_escapes, has_raw = (flags >> bit & 1 for bit in range(4))
-        has_field = self.parameters.field is not None
-        require(not (has_bin_escapes and has_field), "bin escapes and a scale field")
-        self.first_bin = 0 if has_field else body.varint()
-        require(self.first_bin <= MAX_BIN, f"a first bin of {self.first_bin}")
-        self.mask_bytes, self.n_masked = (body.varint(), body.varint()) if has_mask else (None, 0)
-        require(self.n_masked < self.n_values, "everything is masked")
+    def read_segments(self, body: Body) -> None:
+        """Section 2: each is like a chunk, with the same flags."""
+        require(self.entropy == RANS, "segments without the stage rans")
+        are_alone = self.parameters.field is None and self.parameters.coefficients is None
+        require(are_alone and not self.flags & 1, "segments of values that need each other")
+        n_segments, table_bytes = body.byte(), body.varint()
+        segments = []
+        for n_values in segment_values(self.n_values, n_segments):
+            segment = copy.copy(self)
+            segment.n_values = n_values
+            segment.read_counts(body, body.varint())
+            segments.append(segment)
+        self.check_flags(segments)
+        self.segments = segments
+        tables = Body(body.take(table_bytes))
+        self.tables = Tables(tables, "direct")
+        tables.end("tables of the segments")
+        for segment in segments:
+            segment.tables = self.tables
+            segment.read_sections(body)
+            segment.order_values(np.arange(segment.n_values))
+        self.exact = np.concatenate([segment.exact for segment in segments])
+
+    def read_counts(self, body: Body, first_bin: int) -> None:
+        """Section 2: what each segment has of its own."""
+        require(first_bin <= MAX_BIN, f"a first bin of {first_bin}")
+        self.first_bin = first_bin
+        _, has_escapes, has_bin_escapes, has_raw = (self.flags >> bit & 1 for bit in range(4))
+        require(
+            not (has_bin_escapes and self.parameters.field is not None),
+            "bin escapes and a scale field",
+        )
         self.n_escapes = self.n_exact = self.escape_bytes = 0
         if has_escapes:
             self.n_escapes, self.n_exact, self.escape_bytes = (body.varint() for _ in range(3))
         self.n_bin_escapes = body.varint() if has_bin_escapes else 0
         self.coded_bytes = body.varint() if self.entropy == RANS else 0
         self.raw_bytes = body.varint() if has_raw else 0
-        pairs = (self.n_escapes, has_escapes), (self.n_bin_escapes, has_bin_escapes)
-        for count, flag in (*pairs, (self.raw_bytes, has_raw)):
-            require((count > 0) == flag, "a flag for something that is not there")
+
+    def check_flags(self, segments: list[DirectChunk]) -> None:
+        for bit, name in ((1, "n_escapes"), (2, "n_bin_escapes"), (3, "raw_bytes")):
+            has_some = any(getattr(segment, name) for segment in segments)
+            require(
+                has_some == bool(self.flags >> bit & 1), "a flag for something that is not there"
+            )
+
+    def read_sections(self, body: Body) -> None:
+        self.bin_escapes = body.array(self.n_bin_escapes, 2)
+        self.escape_is_exact = unpack_bits(body.take(-(-self.n_escapes // 8)), self.n_escapes)
+        self.escaped_indices = Body(body.take(self.escape_bytes))
+        self.exact = np.frombuffer(
+            body.take(np.dtype(self.word).itemsize * self.n_exact), self.word
+        )
+        self.coded = body.take(self.coded_bytes)
+        self.raw = np.frombuffer(body.take(self.raw_bytes), np.uint8)
 
     def order_values(self, shown: np.ndarray) -> None:
         """Section 5.3. `order` has the places in the chunk of the values that are not masked."""
@@ -267,7 +317,11 @@ class DirectChunk:
 
     def decode_lanes(self) -> tuple[np.ndarray, np.ndarray]:
         """Section 6.2, the runs of the entropy stage rans; as decode()."""
-        lanes = Lanes(Body(self.coded), "direct")
+        if self.segments:
+            parts = zip(*(segment.decode_lanes() for segment in self.segments), strict=True)
+            indices, is_exact = (np.concatenate(part) for part in parts)
+            return indices, is_exact
+        lanes = Lanes(Body(self.coded), "direct", self.tables)
         if self.predicted_bins is None:
             symbols = lanes.decode(self.n_groups, [0] * self.n_groups)
             bins = self.read_bins(symbols)

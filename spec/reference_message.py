@@ -35,7 +35,7 @@ from reference_container import (
 from reference_direct import decode_direct
 from reference_spectral import decode_spectral
 
-MARK, VERSION = 0xCF, 1
+MARK, VERSION = 0xCF, 2
 HAS_TABLE = 1
 MAX_RANK = 64
 

@@ -18,6 +18,7 @@ BUCKET = TOTAL // SYMBOLS
 LOWEST = 2**15  # state
 PAYLOAD_BITS = 15  # of a lane
 EXPLICIT = 4  # bit of the field layout
+MAX_SEGMENTS = 16
 FIRST_VALUE_PLACE = 2  # after the tables for bins and for trailing zero bits
 
 
@@ -73,10 +74,9 @@ class BitString:
 
 def read_table(body) -> tuple[int, ...]:
     """Section 3: an explicit table."""
-    bits, frequencies = BitString(body), []
-    for _ in range(SYMBOLS - 1):
-        n = bits.take(4)
-        frequencies.append(2 ** (n - 1) + bits.take(n - 1) if n else 0)
+    bits = BitString(body)
+    lengths = [bits.take(4) for _ in range(SYMBOLS - 1)]
+    frequencies = [2 ** (n - 1) + bits.take(n - 1) if n else 0 for n in lengths]
     bits.end("a frequency table")
     require(sum(frequencies) <= TOTAL, "frequencies that sum to more than 4096")
     return *frequencies, TOTAL - sum(frequencies)
@@ -140,8 +140,8 @@ def walk_trellis(n_symbols: int, n_groups: int, n_lanes: int, n_states: int, par
     return symbols, is_second
 
 
-class Lanes:
-    """Section 4: the constructor reads the whole of `body`, `decode` run after run."""
+class Tables:
+    """Section 4: layout and tables, which segments share."""
 
     def __init__(self, body, codec: str):
         layout = body.byte()
@@ -149,15 +149,9 @@ class Lanes:
         self.n_sets = 1 << (layout & 3)
         self.tables = tables_of_choice(body.byte(), codec)
         if layout & EXPLICIT:
-            self.read_tables(body)
-        n_words = [body.varint() for _ in range(self.n_sets)]
-        states = BitString(body)
-        self.states = np.array([self.read_state(states) for _ in range(LANES * self.n_sets)])
-        states.end("the states")
-        self.words = [body.array(n, 2).astype(np.int64) for n in n_words]
-        body.end("section of symbols")
+            self.read_explicit(body)
 
-    def read_tables(self, body) -> None:
+    def read_explicit(self, body) -> None:
         count = body.byte()
         require(count > 0, "explicit tables, but none")
         before = -1
@@ -167,10 +161,21 @@ class Lanes:
             self.tables[place] = read_table(body)
             before = place
 
-    @staticmethod
-    def read_state(bits: BitString) -> int:
-        n = bits.take(4) + PAYLOAD_BITS
-        return 2**n + bits.take(n)
+
+class Lanes:
+    """Section 4: the constructor reads the whole of `body`, `decode` run after run. Where
+    segments share tables, they are given."""
+
+    def __init__(self, body, codec: str, tables: Tables | None = None):
+        tables = tables or Tables(body, codec)
+        self.n_sets, self.tables = tables.n_sets, tables.tables
+        n_words = [body.varint() for _ in range(self.n_sets)]
+        states = BitString(body)
+        lengths = [states.take(4) + PAYLOAD_BITS for _ in range(LANES * self.n_sets)]
+        self.states = np.array([2**n + states.take(n) for n in lengths])
+        states.end("the states")
+        self.words = [body.array(n, 2).astype(np.int64) for n in n_words]
+        body.end("section of symbols")
 
     def decode(self, n_symbols: int, places) -> np.ndarray:
         """A run; `places` has that of each group's table."""
@@ -212,6 +217,16 @@ class Lanes:
         low = self.states.astype("<u2").view(np.uint8).reshape(-1, 2)
         bits = np.unpackbits(low, axis=1, count=PAYLOAD_BITS, bitorder="little")
         return np.packbits(bits.reshape(-1), bitorder="little").tobytes()
+
+
+def segment_values(n_values: int, n_segments: int) -> list[int]:
+    """Section 6: how many values each segment of a chunk has."""
+    require(2 <= n_segments <= MAX_SEGMENTS, f"{n_segments} segments")
+    n_groups = -(-n_values // GROUP)
+    most = -(-n_groups // n_segments) * GROUP
+    last = n_values - (n_segments - 1) * most
+    require(last > 0, "a segment without values")
+    return [most] * (n_segments - 1) + [last]
 
 
 def join_raw(raw: bytes, payload: bytes, n_bytes: int) -> bytes:

@@ -48,6 +48,7 @@ LOAD_CYCLES = f"{L1_CYCLES}, {L2_CYCLES}, {MEMORY_CYCLES}"
 WAITS = 4.9
 TEAM_WAITS = 2.8 / 8.5
 LIMIT = 0.25
+SEGMENT_GROUPS = 512  # at most in a segment of such chunks
 PLAIN_VALUES = 32_768  # from here on a chunk has four lane sets, and the loop takes it
 
 
@@ -194,8 +195,8 @@ def error_of(
 
 
 def kernels_of_today() -> list[Variant]:
-    """The kernels of this version: 1 GB, half of it, 45 MB in 100 tensors; default chunks, and
-    a quarter of them, or half where a quarter has too few values for the loop."""
+    """The kernels of this version: 1 GB, half of it, 45 MB in 100 tensors; default chunks as one
+    piece, and in their segments."""
     found = []
     for values, warps, instructions in (
         ("bf16", 16, 216),
@@ -204,7 +205,7 @@ def kernels_of_today() -> list[Variant]:
     ):
         tensor = 44_851_200 // 100 // VALUES[values].value_bytes
         for megabytes, whole in ((1000.0, 2**18), (500.0, 2**18), (44.8512, tensor)):
-            for parts in (1, 4 if whole > 4 * PLAIN_VALUES else 2):
+            for parts in (1, math.ceil(whole / GROUP / SEGMENT_GROUPS)):
                 found.append(
                     Variant(
                         variant="bulk copies",
@@ -225,7 +226,15 @@ def kernels_of_today() -> list[Variant]:
 
 VARIANT_COLUMNS = ["variant", "values", "MB", "chunk", "warps", "instructions", "measured"]
 VARIANT_COLUMNS += ["predicted", "error", "remark"]
-TODAY_COLUMNS = ["values", "MB", "chunk", "GB/s", "ms", "warps a scheduler", "cycles a group alone"]
+TODAY_COLUMNS = [
+    "values",
+    "MB",
+    "segment",
+    "GB/s",
+    "ms",
+    "warps a scheduler",
+    "cycles a group alone",
+]
 TODAY_COLUMNS += ["cycles a group together", "issue slots", "opening, of the time", "floor, GB/s"]
 
 

@@ -125,7 +125,7 @@ void print(const char* what, const std::vector<Load>& loads, double Load::*part)
 }  // namespace
 
 int main(int n_arguments, char** arguments) {
-  const Nanoseconds work = bench::use_fake_driver();
+  const Nanoseconds work = bench::use_fake_driver(CFCK_FAKE_DRIVER, CFCK_FAKE_CODE_FOLDER);
   const int repeats = n_arguments > 1 ? std::atoi(arguments[1]) : 101;
   const unsigned threads = n_arguments > 2 ? static_cast<unsigned>(std::atoi(arguments[2])) : 0;
   const std::uint64_t chunk_elems =

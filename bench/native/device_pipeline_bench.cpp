@@ -119,7 +119,7 @@ int main(int n_arguments, char** arguments) {
   const double gigabytes = n_arguments > 2 ? std::atof(arguments[2]) : 4;
   const int repeats = n_arguments > 3 ? std::atoi(arguments[3]) : 7;
   const double part = n_arguments > 4 ? std::atof(arguments[4]) : 0.5;
-  const Nanoseconds copies = bench::use_fake_driver();
+  const Nanoseconds copies = bench::use_fake_driver(CFCK_FAKE_DRIVER, CFCK_FAKE_CODE_FOLDER);
   const auto n_tensors = static_cast<std::size_t>(gigabytes * 1e9 / (2 * kElems));
   const std::string path =
       std::string(arguments[1]) + "/pipeline-" + std::to_string(n_tensors) + ".cfck";

@@ -15,11 +15,12 @@ namespace cfck::bench {
 // Returns how long the work of the driver took so far (tests/simt/fake_driver.cpp).
 using Nanoseconds = std::uint64_t (*)();
 
-// Has the library use the fake driver. Ends the program where the tests are not built.
-inline Nanoseconds use_fake_driver() {
-  ::setenv("CFCK_CUDA_DRIVER", CFCK_FAKE_DRIVER, 1);
-  ::setenv("CFCK_ADAPTER_PATH", CFCK_FAKE_CODE_FOLDER, 1);
-  void* const driver = ::dlopen(CFCK_FAKE_DRIVER, RTLD_NOW);
+// Has the library use the fake driver and its kernels, which the build has put there. Ends the
+// program where the tests are not built.
+inline Nanoseconds use_fake_driver(const char* driver_path, const char* code_folder) {
+  ::setenv("CFCK_CUDA_DRIVER", driver_path, 1);
+  ::setenv("CFCK_ADAPTER_PATH", code_folder, 1);
+  void* const driver = ::dlopen(driver_path, RTLD_NOW);
   const auto work = driver == nullptr
                         ? nullptr
                         : reinterpret_cast<Nanoseconds>(::dlsym(driver, "cfck_fake_work_ns"));

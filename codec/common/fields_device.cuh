@@ -67,38 +67,25 @@ class DeviceFields {
   std::uint32_t at_ = 0;
 };
 
-// Takes bits, least significant first, the same ones in all lanes. What it gives past the end is
-// unspecified: callers compare end_position() with the length.
-class DeviceBits {
- public:
-  CFCK_DEVICE explicit DeviceBits(DeviceBytes bytes) : bytes_(bytes) {}
-
-  // Requires: n is at most 32.
-  CFCK_DEVICE std::uint32_t take(unsigned n) {
-    if (n_bits_ < n) {
-      const std::uint64_t word =
-          loaded_ < bytes_.n_bytes ? simt::load_word(bytes_.data + loaded_, bytes_.end()) : 0;
-      loaded_ += 4;
-      bits_ |= word << n_bits_;
-      n_bits_ += 32;
-    }
-    const auto value = static_cast<std::uint32_t>(bits_ & ((std::uint64_t{1} << n) - 1));
-    bits_ >>= n;
-    n_bits_ -= n;
-    return value;
+// Returns n bits of a bit string, at most 32, from bit `first` on, the least significant of a byte
+// first; each lane has its own place. Requires: they are not past the end.
+CFCK_DEVICE std::uint32_t bits_at(DeviceBytes bytes, std::uint32_t first, unsigned n) {
+  if (n == 0) {
+    return 0;
   }
+  const std::uint8_t* const from = bytes.data + first / 8;
+  const std::uint32_t low = simt::load_word(from, bytes.end());
+  const std::uint32_t high =
+      first / 8 + 4 < bytes.n_bytes ? simt::load_word(from + 4, bytes.end()) : 0;
+  const auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << n) - 1);
+  return simt::funnel_right(low, high, first % 8) & mask;
+}
 
-  // Number of bytes begun.
-  CFCK_DEVICE std::uint32_t end_position() const { return (8 * loaded_ - n_bits_ + 7) / 8; }
-  // Whether the rest of the last byte is zero. Requires: it is not past the end.
-  CFCK_DEVICE bool rest_is_zero() const { return (bits_ & ((1u << (n_bits_ % 8)) - 1)) == 0; }
-
- private:
-  DeviceBytes bytes_;
-  std::uint32_t loaded_ = 0;
-  std::uint64_t bits_ = 0;
-  unsigned n_bits_ = 0;
-};
+// Whether the bits of the byte are zero into which a bit string of n_bits bits ends. Requires: it
+// is not past the end.
+CFCK_DEVICE bool rest_is_zero(DeviceBytes bytes, std::uint32_t n_bits) {
+  return n_bits % 8 == 0 || simt::load_byte(bytes.data + n_bits / 8) >> n_bits % 8 == 0;
+}
 
 // Loads a value at any address.
 template <class Word>

@@ -1,5 +1,8 @@
 #include "codec/lossless/chunk_header.hpp"
 
+#include <span>
+
+#include "codec/common/segments.hpp"
 #include "codec/common/varint.hpp"
 #include "codec/entropy/rans/section.hpp"
 #include "codec/errors.hpp"
@@ -28,14 +31,63 @@ FormatLimits format_limits(DType dtype, EntropyId entropy) {
       [] { return FormatLimits{}; });
 }
 
-// Reads the fields in the order of section 3.1 of the specification.
-Result<SymbolsHeader> read_symbols_header(EntropyId entropy, VarintReader& in) {
+// The next functions take fields in the order of section 3.1 of the specification.
+Result<void> read_escape_counts(VarintReader& in, std::uint8_t flags, SegmentHeader& segment) {
+  if (flags & kHasEscapes) {
+    CFCK_TRY_ASSIGN(segment.n_bin_escapes, in.varint());
+    CFCK_TRY_ASSIGN(segment.n_escapes, in.varint());
+  }
+  return {};
+}
+
+Result<void> read_segments(VarintReader& in, SymbolsHeader& h) {
+  CFCK_TRY_ASSIGN(h.n_segments, in.byte());
+  if (h.n_segments < 2 || h.n_segments > kMaxSegments) {
+    return corrupt("bad number of segments", in.position() - 1);
+  }
+  CFCK_TRY_ASSIGN(h.table_bytes, in.varint());
+  for (SegmentHeader& segment : std::span(h.segments).first(h.n_segments)) {
+    CFCK_TRY_ASSIGN(segment.first_bin, in.varint());
+    CFCK_TRY(read_escape_counts(in, h.flags, segment));
+    CFCK_TRY_ASSIGN(segment.coded_bytes, in.varint());
+    CFCK_TRY_ASSIGN(segment.raw_bytes, in.varint());
+  }
+  return {};
+}
+
+Result<SymbolsHeader> read_rans_header(VarintReader& in) {
   SymbolsHeader h;
+  SegmentHeader& all = h.segments[0];
   CFCK_TRY_ASSIGN(h.flags, in.byte());
-  if (entropy == EntropyId::kRans && (h.flags & (kHasZeroGroups | kHasFourTables)) != 0) {
+  const bool has_segments = (h.flags & kHasSegments) != 0;
+  if ((h.flags & kHasFourTables) != 0 || (has_segments && (h.flags & kHasMask) != 0)) {
     return corrupt("flags that the entropy stage rans does not have", 1);
   }
-  CFCK_TRY_ASSIGN(h.first_bin, in.varint());
+  if (!has_segments) {
+    CFCK_TRY_ASSIGN(all.first_bin, in.varint());
+  }
+  if (h.flags & kHasMask) {
+    CFCK_TRY_ASSIGN(h.mask_bytes, in.varint());
+    CFCK_TRY_ASSIGN(h.n_masked, in.varint());
+  }
+  if (h.flags & kHasTrailingZeroBase) {
+    CFCK_TRY_ASSIGN(h.trailing_zero_base, in.byte());
+  }
+  if (has_segments) {
+    CFCK_TRY(read_segments(in, h));
+    return h;
+  }
+  CFCK_TRY(read_escape_counts(in, h.flags, all));
+  CFCK_TRY_ASSIGN(all.coded_bytes, in.varint());
+  CFCK_TRY_ASSIGN(all.raw_bytes, in.varint());
+  return h;
+}
+
+Result<SymbolsHeader> read_zstd_header(VarintReader& in) {
+  SymbolsHeader h;
+  SegmentHeader& all = h.segments[0];
+  CFCK_TRY_ASSIGN(h.flags, in.byte());
+  CFCK_TRY_ASSIGN(all.first_bin, in.varint());
   if (h.flags & kHasMask) {
     CFCK_TRY_ASSIGN(h.mask_bytes, in.varint());
     CFCK_TRY_ASSIGN(h.n_masked, in.varint());
@@ -51,19 +103,23 @@ Result<SymbolsHeader> read_symbols_header(EntropyId entropy, VarintReader& in) {
       CFCK_TRY_ASSIGN(n, in.varint());
     }
   }
-  if (h.flags & kHasEscapes) {
-    CFCK_TRY_ASSIGN(h.n_bin_escapes, in.varint());
-    CFCK_TRY_ASSIGN(h.n_escapes, in.varint());
-  }
-  if (entropy == EntropyId::kRans) {
-    CFCK_TRY_ASSIGN(h.coded_bytes, in.varint());
-  }
-  CFCK_TRY_ASSIGN(h.raw_bytes, in.varint());
+  CFCK_TRY(read_escape_counts(in, h.flags, all));
+  CFCK_TRY_ASSIGN(all.raw_bytes, in.varint());
   return h;
 }
 
+// `n` is the number of values that the segment has, `n_room` one that its bytes are limited by.
+bool is_in_range(const SegmentHeader& segment, std::uint64_t n, std::uint64_t n_room,
+                 unsigned value_bytes, std::uint32_t max_bin) {
+  return segment.first_bin <= max_bin && segment.n_escapes <= n &&
+         segment.n_bin_escapes <= (n + kGroupSize - 1) / kGroupSize &&
+         segment.raw_bytes <= (n_room + kGroupSize) * value_bytes &&
+         segment.coded_bytes <= max_section_bytes(n_room);
+}
+
+// Returns the bytes of all sections.
 Result<std::uint64_t> check_symbols_header(SymbolsHeader& h, const ChunkShape& shape,
-                                           const FormatLimits& limits) {
+                                           EntropyId entropy, const FormatLimits& limits) {
   if (!limits.is_float) {
     return corrupt("chunk mode 2 is for float types only", 0);
   }
@@ -75,21 +131,29 @@ Result<std::uint64_t> check_symbols_header(SymbolsHeader& h, const ChunkShape& s
     return corrupt("the mask does not fit the chunk", 1);
   }
   const std::uint64_t n_left = n - h.n_masked;
-  if (!(h.flags & kHasZeroGroups)) {
+  if (entropy == EntropyId::kRans || !(h.flags & kHasZeroGroups)) {
     h.n_symbols = static_cast<std::uint32_t>(n_left);
   }
   const std::uint64_t in_tables =
       std::uint64_t{h.table_symbols[0]} + h.table_symbols[1] + h.table_symbols[2];
-  if (h.first_bin > limits.max_bin || h.trailing_zero_base >= limits.raw_bits ||
-      h.n_symbols > n_left || in_tables > h.n_symbols || h.n_escapes > h.n_symbols ||
-      h.n_bin_escapes > (n_left + kGroupSize - 1) / kGroupSize ||
-      h.raw_bytes > (n + kGroupSize) * shape.value_bytes || h.coded_bytes > max_section_bytes(n)) {
+  const SegmentedGroups groups(n_left, h.n_segments);
+  if (!groups.have_all_some()) {
+    return corrupt("the chunk has more segments than its values fill", 1);
+  }
+  bool fits = h.trailing_zero_base < limits.raw_bits && h.n_symbols <= n_left &&
+              in_tables <= h.n_symbols && h.table_bytes <= max_section_bytes(0);
+  std::uint64_t n_bytes = std::uint64_t{h.mask_bytes} + h.sign_bytes() + h.table_bytes;
+  for (unsigned i = 0; i < h.n_segments; ++i) {
+    const std::uint64_t in_segment = groups.n_values(i);
+    const bool is_all = h.n_segments == 1;
+    fits = fits && is_in_range(h.segments[i], is_all ? h.n_symbols : in_segment,
+                               is_all ? n : in_segment, shape.value_bytes, limits.max_bin);
+    n_bytes += h.segments[i].section_bytes(shape.value_bytes);
+  }
+  if (!fits) {
     return corrupt("a count in the header of the chunk is out of range", 1);
   }
-  const std::uint64_t sign_bytes =
-      h.flags & kHasMaskSigns ? (std::uint64_t{h.n_masked} + 7) / 8 : 0;
-  return h.mask_bytes + sign_bytes + 2 * std::uint64_t{h.n_bin_escapes} +
-         std::uint64_t{shape.value_bytes} * h.n_escapes + h.coded_bytes + h.raw_bytes;
+  return n_bytes;
 }
 
 // Returns the bytes of all sections.
@@ -130,6 +194,25 @@ Result<std::uint64_t> read_planes_header(VarintReader& in, const ChunkShape& sha
   return total;
 }
 
+void append_escape_counts(std::uint8_t flags, const SegmentHeader& segment,
+                          std::vector<std::byte>& out) {
+  if (flags & kHasEscapes) {
+    append_varint(segment.n_bin_escapes, out);
+    append_varint(segment.n_escapes, out);
+  }
+}
+
+void append_segments(const SymbolsHeader& h, std::vector<std::byte>& out) {
+  out.push_back(static_cast<std::byte>(h.n_segments));
+  append_varint(h.table_bytes, out);
+  for (const SegmentHeader& segment : std::span(h.segments).first(h.n_segments)) {
+    append_varint(segment.first_bin, out);
+    append_escape_counts(h.flags, segment, out);
+    append_varint(segment.coded_bytes, out);
+    append_varint(segment.raw_bytes, out);
+  }
+}
+
 }  // namespace
 
 Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload) {
@@ -147,8 +230,9 @@ Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload) 
       section_bytes = shape.value_bytes;
       break;
     case ChunkMode::kSymbols: {
-      CFCK_TRY_ASSIGN(header.symbols, read_symbols_header(info.entropy, in));
-      CFCK_TRY_ASSIGN(section_bytes, check_symbols_header(header.symbols, shape,
+      CFCK_TRY_ASSIGN(header.symbols, info.entropy == EntropyId::kRans ? read_rans_header(in)
+                                                                       : read_zstd_header(in));
+      CFCK_TRY_ASSIGN(section_bytes, check_symbols_header(header.symbols, shape, info.entropy,
                                                           format_limits(info.dtype, info.entropy)));
       break;
     }
@@ -168,9 +252,14 @@ Result<ChunkHeader> parse_chunk_header(const ChunkInfo& info, ByteView payload) 
 }
 
 void append_symbols_header(const SymbolsHeader& h, EntropyId entropy, std::vector<std::byte>& out) {
+  const bool is_rans = entropy == EntropyId::kRans;
+  const bool has_segments = is_rans && (h.flags & kHasSegments) != 0;
+  const SegmentHeader& all = h.segments[0];
   out.push_back(static_cast<std::byte>(ChunkMode::kSymbols));
   out.push_back(static_cast<std::byte>(h.flags));
-  append_varint(h.first_bin, out);
+  if (!has_segments) {
+    append_varint(all.first_bin, out);
+  }
   if (h.flags & kHasMask) {
     append_varint(h.mask_bytes, out);
     append_varint(h.n_masked, out);
@@ -178,7 +267,11 @@ void append_symbols_header(const SymbolsHeader& h, EntropyId entropy, std::vecto
   if (h.flags & kHasTrailingZeroBase) {
     out.push_back(static_cast<std::byte>(h.trailing_zero_base));
   }
-  if (h.flags & kHasZeroGroups) {
+  if (has_segments) {
+    append_segments(h, out);
+    return;
+  }
+  if (!is_rans && (h.flags & kHasZeroGroups)) {
     append_varint(h.n_symbols, out);
   }
   if (h.flags & kHasFourTables) {
@@ -186,14 +279,11 @@ void append_symbols_header(const SymbolsHeader& h, EntropyId entropy, std::vecto
       append_varint(n, out);
     }
   }
-  if (h.flags & kHasEscapes) {
-    append_varint(h.n_bin_escapes, out);
-    append_varint(h.n_escapes, out);
+  append_escape_counts(h.flags, all, out);
+  if (is_rans) {
+    append_varint(all.coded_bytes, out);
   }
-  if (entropy == EntropyId::kRans) {
-    append_varint(h.coded_bytes, out);
-  }
-  append_varint(h.raw_bytes, out);
+  append_varint(all.raw_bytes, out);
 }
 
 void append_planes_header(const PlanesHeader& header, unsigned n_planes,

@@ -11,6 +11,7 @@
 #include "cfck/tensor.hpp"
 #include "codec/codec.hpp"
 #include "codec/common/chunk_shape.hpp"
+#include "codec/common/segments.hpp"
 
 namespace cfck::codec {
 
@@ -26,25 +27,41 @@ enum ChunkFlag : std::uint8_t {
   kHasMaskSigns = 1 << 1,
   kHasTrailingZeroBase = 1 << 2,
   kHasTrailingZeroStream = 1 << 3,
-  kHasZeroGroups = 1 << 4,
+  kHasZeroGroups = 1 << 4,  // with the entropy stage `zstd`
+  kHasSegments = 1 << 4,    // with `rans`
   kHasFourTables = 1 << 5,
   kHasNoSigns = 1 << 6,
   kHasEscapes = 1 << 7,  // of bins or of values
 };
 
+// What each segment has of its own.
+struct SegmentHeader {
+  std::uint32_t first_bin = 0;
+  std::uint32_t n_bin_escapes = 0;
+  std::uint32_t n_escapes = 0;
+  std::uint32_t coded_bytes = 0;  // with the entropy stage `rans`
+  std::uint32_t raw_bytes = 0;
+
+  // Bytes of its sections.
+  std::uint64_t section_bytes(unsigned value_bytes) const {
+    return 2 * std::uint64_t{n_bin_escapes} + std::uint64_t{value_bytes} * n_escapes + coded_bytes +
+           raw_bytes;
+  }
+};
+
 // Fields that the flags declare absent are zero.
 struct SymbolsHeader {
   std::uint8_t flags = 0;
-  std::uint32_t first_bin = 0;
   std::uint32_t mask_bytes = 0;
   std::uint32_t n_masked = 0;
   std::uint8_t trailing_zero_base = 0;
   std::uint32_t n_symbols = 0;  // with kHasZeroGroups
   std::array<std::uint32_t, 3> table_symbols{};
-  std::uint32_t n_bin_escapes = 0;
-  std::uint32_t n_escapes = 0;
-  std::uint32_t coded_bytes = 0;  // with the entropy stage `rans`
-  std::uint32_t raw_bytes = 0;
+  std::uint32_t table_bytes = 0;  // with kHasSegments
+  unsigned n_segments = 1;
+  std::array<SegmentHeader, kMaxSegments> segments;  // the first n_segments
+
+  std::uint32_t sign_bytes() const { return (flags & kHasMaskSigns) != 0 ? (n_masked + 7) / 8 : 0; }
 };
 
 enum class PlaneCoding : std::uint8_t { kRaw = 0, kConstant = 1, kZstd = 2 };

@@ -439,7 +439,7 @@ CFCK_DEVICE bool decode_lossless_chunk(const DeviceChunk& chunk, const DeviceTab
   std::uint32_t at = 0;
   unsigned n_sets = 0;
   simt::sync_warp();  // whoever still reads tables of the chunk before
-  if (!open_device_section(sections.coded, static_tables,
+  if (!open_device_section(sections.coded, sections.tables, static_tables,
                            {shared.tables, kLosslessPlaces, kLosslessValueTables.first}, at,
                            n_sets)) {
     return false;

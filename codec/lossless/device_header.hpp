@@ -17,6 +17,7 @@ struct LosslessDeviceHeader {
   DeviceSection mask_signs;
   DeviceSection bin_escapes;
   DeviceSection escapes;
+  DeviceSection tables;  // nothing: they are at the front of `coded`
   DeviceSection coded;
   DeviceSection raw;
 };

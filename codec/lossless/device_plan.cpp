@@ -41,38 +41,53 @@ DecodeMethod choose_kernel(DType dtype, device::Kernel& kernel) {
   }
 }
 
-LosslessDeviceHeader device_header(const ChunkHeader& header, unsigned value_bytes) {
-  const SymbolsHeader& symbols = header.symbols;
-  const bool has_signs = (symbols.flags & kHasMaskSigns) != 0;
-  DeviceSections sections(header.header_bytes);
+// Fills in what all segments have in common.
+LosslessDeviceHeader common_header(const SymbolsHeader& symbols, DeviceSections& sections) {
   LosslessDeviceHeader result;
   result.flags = symbols.flags;
-  result.first_bin = symbols.first_bin;
   result.n_masked = symbols.n_masked;
   result.trailing_zero_base = symbols.trailing_zero_base;
   result.mask = sections.next(symbols.mask_bytes);
-  result.mask_signs = sections.next(has_signs ? (std::uint64_t{symbols.n_masked} + 7) / 8 : 0);
-  result.bin_escapes = sections.next(2 * std::uint64_t{symbols.n_bin_escapes});
-  result.escapes = sections.next(std::uint64_t{value_bytes} * symbols.n_escapes);
-  result.coded = sections.next(symbols.coded_bytes);
-  result.raw = sections.next(symbols.raw_bytes);
+  result.mask_signs = sections.next(symbols.sign_bytes());
+  result.tables = sections.next(symbols.table_bytes);
   return result;
+}
+
+void plan_segments(const SymbolsHeader& symbols, const ChunkShape& shape,
+                   std::uint32_t header_bytes, DevicePlan& plan) {
+  DeviceSections sections(header_bytes);
+  LosslessDeviceHeader header = common_header(symbols, sections);
+  const bool has_mask = (symbols.flags & kHasMask) != 0;
+  const SegmentedGroups groups(shape.n_values - symbols.n_masked, symbols.n_segments);
+  plan.segments.resize(symbols.n_segments);
+  for (unsigned i = 0; i < symbols.n_segments; ++i) {
+    const SegmentHeader& segment = symbols.segments[i];
+    header.first_bin = segment.first_bin;
+    header.bin_escapes = sections.next(2 * std::uint64_t{segment.n_bin_escapes});
+    header.escapes = sections.next(std::uint64_t{shape.value_bytes} * segment.n_escapes);
+    header.coded = sections.next(segment.coded_bytes);
+    header.raw = sections.next(segment.raw_bytes);
+    const std::uint64_t n_groups = groups.end_group(i) - groups.first_group(i);
+    SegmentPlan& to = plan.segments[i];
+    to.header.store(header);
+    to.first_value = static_cast<std::uint32_t>(groups.first_value(i));
+    to.n_values = static_cast<std::uint32_t>(has_mask ? shape.n_values : groups.n_values(i));
+    to.needs.groups_bytes = 4 * n_groups;
+    to.needs.values_bytes = has_mask ? groups.n_values(i) * shape.value_bytes : 0;
+    to.needs.escapes_bytes = escape_rows_bytes(segment.n_escapes, n_groups);
+  }
 }
 
 void plan_symbols(const ChunkInfo& info, const ChunkShape& shape, const ChunkHeader& header,
                   DevicePlan& plan) {
-  if (info.entropy != EntropyId::kRans) {
+  const SymbolsHeader& symbols = header.symbols;
+  // Tables of no bytes at all are the host's to refuse.
+  if (info.entropy != EntropyId::kRans || (symbols.n_segments > 1 && symbols.table_bytes == 0)) {
     return;
   }
   plan.method = choose_kernel(info.dtype, plan.kernel);
-  plan.header.store(device_header(header, shape.value_bytes));
-  const SymbolsHeader& symbols = header.symbols;
-  const std::uint64_t n_left = shape.n_values - symbols.n_masked;
-  const std::uint64_t n_groups = (n_left + kGroupSize - 1) / kGroupSize;
-  plan.needs.groups_bytes = 4 * n_groups;
-  plan.needs.escapes_bytes = escape_rows_bytes(symbols.n_escapes, n_groups);
+  plan_segments(symbols, shape, header.header_bytes, plan);
   if ((symbols.flags & kHasMask) != 0) {
-    plan.needs.values_bytes = n_left * shape.value_bytes;
     plan.mask_bytes = static_cast<std::uint32_t>((shape.n_values + 7) / 8);
     plan.mask_at = header.header_bytes;
     plan.mask_frame_bytes = symbols.mask_bytes == plan.mask_bytes ? 0 : symbols.mask_bytes;
@@ -89,7 +104,6 @@ DevicePlan lossless_device_plan(const ChunkInfo& info, ByteView payload,
   if (!check_lossless_chunk(info) || !shape || !header) {
     return plan;
   }
-  plan.n_values = static_cast<std::uint32_t>(shape->n_values);
   const bool has_frame = header->mode == ChunkMode::kSymbols && info.entropy != EntropyId::kRans;
   if (has_frame || header->body_bytes != payload_bytes) {
     return plan;

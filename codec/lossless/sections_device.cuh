@@ -19,6 +19,7 @@ struct LosslessSections {
   DeviceBytes mask_signs;
   DeviceBytes bin_escapes;
   DeviceBytes escapes;
+  DeviceBytes tables;  // nothing: they are at the front of `coded`
   DeviceBytes coded;
   DeviceBytes raw;
 };
@@ -33,6 +34,7 @@ CFCK_DEVICE LosslessSections lossless_sections(const DeviceChunk& chunk) {
           section_of(chunk, header.mask_signs),
           section_of(chunk, header.bin_escapes),
           section_of(chunk, header.escapes),
+          section_of(chunk, header.tables),
           section_of(chunk, header.coded),
           section_of(chunk, header.raw)};
 }

@@ -1,9 +1,12 @@
 #include "codec/lossless/symbols_encode.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 
 #include "codec/common/chunk_buffers.hpp"
+#include "codec/common/segments.hpp"
 #include "codec/common/zero_mask.hpp"
 #include "codec/entropy/rans/writer.hpp"
 #include "codec/entropy/zstd/byte_frame.hpp"
@@ -19,7 +22,7 @@ namespace {
 inline constexpr std::size_t kMinValuesOfFourTables = 4096;
 inline constexpr std::size_t kMaxCleanAboveBase = 31;
 // The maximum of bytes that a header takes.
-inline constexpr std::size_t kMaxHeaderBytes = 64;
+inline constexpr std::size_t kMaxHeaderBytes = 64 + kMaxSegments * 25;
 
 // Empties `payload` and reserves memory, for the chunks to come too: they differ a little.
 void make_room(std::size_t n_bytes, std::vector<std::byte>& payload) {
@@ -177,14 +180,29 @@ class SymbolsEncoder {
     return all_coded && (as_stream || saved_bits == 0);
   }
 
+  // Specification, section 3.4.
+  void choose_segments() {
+    const bool may_have_some = kIsRans && (header_.flags & kHasMask) == 0;
+    header_.n_segments = may_have_some ? n_segments_for(n_groups_, kSegmentGroups) : 1;
+    header_.flags |= header_.n_segments > 1 ? kHasSegments : 0;
+  }
+
   void write_streams() {
     // With `rans` symbols are in one stream, since its tables change from group to group.
     layout_.n_tables = !kIsRans && n_left_ >= kMinValuesOfFourTables ? kPhases : 1;
     bin_escapes_ = memory_.bin_escapes.reserve(2 * n_groups_);
     std::uint8_t* const side = side_room();
-    const BinStream bins = write_bin_stream(groups_, n_groups_, side, bin_escapes_);
-    header_.first_bin = bins.first_bin;
-    header_.n_bin_escapes = static_cast<std::uint32_t>(bins.n_escapes);
+    choose_segments();
+    const SegmentedGroups in_segments(n_left_, header_.n_segments);
+    std::size_t n_bin_escapes = 0;
+    for (unsigned i = 0; i < header_.n_segments; ++i) {
+      const std::size_t first = in_segments.first_group(i);
+      const BinStream bins = write_bin_stream(groups_ + first, in_segments.end_group(i) - first,
+                                              side + first, bin_escapes_ + 2 * n_bin_escapes);
+      header_.segments[i].first_bin = bins.first_bin;
+      header_.segments[i].n_bin_escapes = static_cast<std::uint32_t>(bins.n_escapes);
+      n_bin_escapes += bins.n_escapes;
+    }
     streams_[0] = {side, n_groups_};
     if (header_.flags & kHasTrailingZeroStream) {
       for (std::size_t g = 0; g < n_groups_; ++g) {
@@ -233,65 +251,149 @@ class SymbolsEncoder {
         header_.table_symbols[t] = static_cast<std::uint32_t>(symbols[t]);
       }
     }
-    header_.n_escapes = static_cast<std::uint32_t>(escapes_.size() / sizeof(Word));
-    header_.flags |= header_.n_escapes + header_.n_bin_escapes != 0 ? kHasEscapes : 0;
-    header_.raw_bytes = static_cast<std::uint32_t>(raw_bytes);
+    header_.segments[0].n_escapes = static_cast<std::uint32_t>(escapes_.size() / sizeof(Word));
+    header_.segments[0].raw_bytes = static_cast<std::uint32_t>(raw_bytes);
+    const std::span<const SegmentHeader> segments(header_.segments.data(), header_.n_segments);
+    const bool has_escapes =
+        !escapes_.empty() || std::ranges::any_of(segments, [](const SegmentHeader& segment) {
+          return segment.n_bin_escapes != 0;
+        });
+    header_.flags |= has_escapes ? kHasEscapes : 0;
   }
 
   unsigned table_of(std::size_t g) const {
     return layout_.n_tables == 1 ? 0 : groups_[g].scale_bin % kPhases;
   }
 
-  // Codes the symbols, and takes the tail from the raw bits.
+  // Sections of a segment.
+  struct Segment {
+    ByteView bin_escapes;
+    ByteView escapes;
+    ByteView coded;
+    ByteView raw;
+  };
+
+  // What the segments to come have of the chunk's symbols, raw bits and escapes.
+  struct Rest {
+    const std::uint8_t* symbols;
+    std::uint8_t* places;  // of tables
+    ByteView raw;
+    ByteView escapes;
+    ByteView bin_escapes;
+  };
+
+  static ByteView take_front(ByteView& bytes, std::size_t n) {
+    const ByteView front = bytes.first(n);
+    bytes = bytes.subspan(n);
+    return front;
+  }
+
+  // Codes the symbols of the segments, and takes the tail of each from its raw bits.
   void code_symbols() {
-    std::uint8_t* const places = buffers_.places.reserve(n_groups_);
-    std::size_t n_places = 0;
-    for (std::size_t g = 0; g < n_groups_; ++g) {
+    const SegmentedGroups in_segments(n_left_, header_.n_segments);
+    std::size_t n_bin_escapes = 0;
+    for (const SegmentHeader& segment : header_.segments) {
+      n_bin_escapes += segment.n_bin_escapes;
+    }
+    Rest rest = {streams_[2].data(),
+                 buffers_.places.reserve(n_groups_),
+                 raw_,
+                 escapes_,
+                 {bin_escapes_, 2 * n_bin_escapes}};
+    std::array<RansSymbols, kMaxSegments> runs;
+    for (unsigned i = 0; i < header_.n_segments; ++i) {
+      runs[i] = take_segment(i, in_segments.first_group(i), in_segments.end_group(i), rest);
+      runs[i].n_sets = lane_sets_for(in_segments.n_values(0));
+      const std::size_t in_tail = tail_bytes(runs[i].n_sets, segments_[i].raw.size());
+      runs[i].tail = segments_[i].raw.last(in_tail);
+      segments_[i].raw = segments_[i].raw.first(segments_[i].raw.size() - in_tail);
+      header_.segments[i].raw_bytes = static_cast<std::uint32_t>(segments_[i].raw.size());
+    }
+    append_section(std::span(runs).first(header_.n_segments));
+  }
+
+  // Takes segment i, which has groups [first, end); its raw bits are still with the tail.
+  RansSymbols take_segment(unsigned i, std::size_t first, std::size_t end, Rest& rest) {
+    RansSymbols runs;
+    runs.tables = kLosslessValueTables;
+    runs.bins = run(streams_[0].data() + first, end - first, nullptr, kBinPlace);
+    if (!streams_[1].empty()) {
+      runs.trailing_zero_bits = run(streams_[1].data() + first, end - first, nullptr, kCleanPlace);
+    }
+    std::uint8_t* const places = rest.places;
+    std::size_t n_symbols = 0;
+    std::size_t n_raw = 0;
+    for (std::size_t g = first; g < end; ++g) {
       if (groups_[g].kind != GroupKind::kAllZero) {
-        places[n_places++] =
+        *rest.places++ =
             static_cast<std::uint8_t>(kFirstValuePlace + groups_[g].scale_bin % kPhases);
+        n_symbols += group_values(g);
+        n_raw += raw_group_bytes<Format>(layout_.has_signs, groups_[g].trailing_zero_bits,
+                                         group_values(g));
       }
     }
-    const auto run = [](SymbolStream stream, const std::uint8_t* of_groups, unsigned place) {
-      return SymbolRun{const_cast<std::uint8_t*>(stream.data()), stream.size(), of_groups,
-                       static_cast<std::uint8_t>(place)};
-    };
-    RansSymbols symbols;
-    symbols.bins = run(streams_[0], nullptr, kBinPlace);
-    symbols.trailing_zero_bits = run(streams_[1], nullptr, kCleanPlace);
-    symbols.values = run(streams_[2], places, 0);
-    symbols.tables = kLosslessValueTables;
-    symbols.n_sets = lane_sets_for(n_left_);
-    const std::size_t in_tail = tail_bytes(symbols.n_sets, raw_.size());
-    symbols.tail = raw_.last(in_tail);
-    raw_ = raw_.first(raw_.size() - in_tail);
+    runs.values = run(rest.symbols, n_symbols, places, 0);
+    rest.symbols += n_symbols;
+    // Few chunks have escapes.
+    const std::uint8_t* const symbols = runs.values.symbols;
+    const auto n_escapes =
+        rest.escapes.empty() ? 0 : std::count(symbols, symbols + n_symbols, Format::kSymbolEscape);
+    SegmentHeader& header = header_.segments[i];
+    header.n_escapes = static_cast<std::uint32_t>(n_escapes);
+    segments_[i].bin_escapes = take_front(rest.bin_escapes, 2 * std::size_t{header.n_bin_escapes});
+    segments_[i].escapes = take_front(rest.escapes, sizeof(Word) * std::size_t{header.n_escapes});
+    segments_[i].raw = take_front(rest.raw, n_raw);
+    return runs;
+  }
+
+  static SymbolRun run(const std::uint8_t* symbols, std::size_t n, const std::uint8_t* of_groups,
+                       unsigned place) {
+    return {const_cast<std::uint8_t*>(symbols), n, of_groups, static_cast<std::uint8_t>(place)};
+  }
+
+  // Without other segments, the tables belong to the section of the only one.
+  void append_section(std::span<const RansSymbols> runs) {
     std::vector<std::byte>& coded = buffers_.coded;
     coded.clear();
-    append_rans_section(symbols, scratch_, coded);
-    coded_ = coded;
-    header_.coded_bytes = static_cast<std::uint32_t>(coded_.size());
-    header_.raw_bytes = static_cast<std::uint32_t>(raw_.size());
+    const RansSegmentBytes bytes = append_rans_segments(runs, scratch_, coded);
+    const bool has_others = runs.size() > 1;
+    ByteView left = coded;
+    tables_ = take_front(left, has_others ? bytes.tables : 0);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      segments_[i].coded = take_front(left, bytes.lanes[i] + (has_others ? 0 : bytes.tables));
+      header_.segments[i].coded_bytes = static_cast<std::uint32_t>(segments_[i].coded.size());
+    }
+    header_.table_bytes = static_cast<std::uint32_t>(tables_.size());
   }
 
   void assemble(std::vector<std::byte>& payload) {
     if constexpr (kIsRans) {
       code_symbols();
+    } else {
+      const std::size_t n_bin_escapes = header_.segments[0].n_bin_escapes;
+      segments_[0] = {{bin_escapes_, 2 * n_bin_escapes}, escapes_, {}, raw_};
     }
+    const std::span<const Segment> segments(segments_.data(), header_.n_segments);
     const ByteView mask = header_.flags & kHasMask ? ByteView(memory_.mask_frame) : ByteView();
-    const std::size_t bin_escape_bytes = 2 * std::size_t{header_.n_bin_escapes};
-    make_room(kMaxHeaderBytes + mask.size() + mask_signs_.size() + bin_escape_bytes +
-                  escapes_.size() + coded_.size() + raw_.size(),
-              payload);
+    std::size_t n_bytes = kMaxHeaderBytes + mask.size() + mask_signs_.size() + tables_.size();
+    for (const Segment& segment : segments) {
+      n_bytes += segment.bin_escapes.size() + segment.escapes.size() + segment.coded.size() +
+                 segment.raw.size();
+    }
+    make_room(n_bytes, payload);
     append_symbols_header(header_, kEntropy, payload);
     const auto append = [&](ByteView section) {
       payload.insert(payload.end(), section.begin(), section.end());
     };
     append(mask);
     append(mask_signs_);
-    append({bin_escapes_, bin_escape_bytes});
-    append(escapes_);
-    append(coded_);
-    append(raw_);
+    append(tables_);
+    for (const Segment& segment : segments) {
+      append(segment.bin_escapes);
+      append(segment.escapes);
+      append(segment.coded);
+      append(segment.raw);
+    }
   }
 
   const std::size_t n_values_;
@@ -311,7 +413,8 @@ class SymbolsEncoder {
   std::byte* bin_escapes_ = nullptr;
   ByteView escapes_;
   ByteView raw_;
-  ByteView coded_;  // with `rans`
+  ByteView tables_;  // of several segments
+  std::array<Segment, kMaxSegments> segments_{};
 };
 
 }  // namespace

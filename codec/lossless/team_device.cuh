@@ -208,7 +208,7 @@ CFCK_DEVICE std::uint32_t open_for_team(const DeviceChunk& chunk, const DeviceTa
                                         LosslessTeamShared& shared) {
   std::uint32_t at = 0;
   unsigned n_sets = 0;
-  if (!open_device_section(sections.coded, static_tables,
+  if (!open_device_section(sections.coded, sections.tables, static_tables,
                            {shared.chunk.tables, kLosslessPlaces, kLosslessValueTables.first}, at,
                            n_sets)) {
     return kTeamRefused;

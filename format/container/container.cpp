@@ -19,7 +19,8 @@ Result<void> check_version(std::uint16_t major, std::uint16_t minor, std::uint64
   }
   return unsupported("the file has format version " + version_text(major, minor) +
                      "; this version of cfck reads " + version_text(kFormatMajor, kFormatMinor) +
-                     " only. Use the version of cfck that wrote the file")
+                     " only. Read it with the version of cfck that wrote it, and write it again "
+                     "with this one")
       .at_byte(offset_bytes);
 }
 

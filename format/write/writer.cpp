@@ -79,10 +79,7 @@ Result<std::uint32_t> Writer::Impl::push(std::string_view name, bool hidden, DTy
   entry.shape = shape;
   CFCK_TRY_ASSIGN(entry.n_elems, n_elems(shape));
   CFCK_TRY_ASSIGN(entry.decoded_bytes, n_bytes(dtype, shape));
-  const std::uint64_t target = std::min<std::uint64_t>(
-      options.chunk_elems != 0 ? options.chunk_elems : format::kDefaultChunkElems,
-      format::kMaxChunkBytes * 8 / bits_per_element(dtype));
-  entry.chunk_elems = entry.n_elems == 0 ? 1 : format::default_chunk_elems(dtype, shape, target);
+  entry.chunk_elems = format::default_chunk_elems(dtype, shape, options.chunk_elems);
   entry.n_chunks = codec::chunk_count(entry.n_elems, entry.chunk_elems);
   entry.digest = digest_of({});
   const auto number = static_cast<std::uint32_t>(records.size());

@@ -15,7 +15,7 @@
 namespace cfck::hdf5 {
 namespace {
 
-constexpr char kMagic[4] = {'C', 'F', 'H', '1'};
+constexpr char kMagic[4] = {'C', 'F', 'H', '2'};
 constexpr std::size_t kHashAt = 16;
 constexpr std::size_t kHeaderBytes = 24;
 constexpr std::size_t kMaskAt = kHeaderBytes + 4;
@@ -193,8 +193,8 @@ Result<std::uint64_t> check_stored(const ChunkValues& values, ByteView stored) {
   }
   if (stored[3] != static_cast<std::byte>(kMagic[3])) {
     return unsupported("the chunk was written by another version of the cfck filter, '" +
-                       std::string(1, static_cast<char>(stored[3])) +
-                       "'; this plug-in reads '1'; install a cfck that has it");
+                       std::string(1, static_cast<char>(stored[3])) + "'; this plug-in reads '" +
+                       std::string(1, kMagic[3]) + "'; install the cfck that wrote the file");
   }
   const Header header = read_header(stored);
   if (stored.size() < header.size() ||

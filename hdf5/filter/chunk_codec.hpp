@@ -1,6 +1,6 @@
 // A chunk of a dataset as the bytes that the filter stores. Each stands alone:
 //
-//   0   4  "CFH1"
+//   0   4  "CFH2"
 //   4   1  codec
 //   5   1  entropy stage
 //   6   1  dtype of the values; U8 where other filters changed the bytes before

@@ -33,7 +33,7 @@ struct MessageOptions {
   std::optional<LearnedSteps> learned_steps = std::nullopt;
   EntropyId entropy = kDefaultEntropy;
   EncodeLevel level = EncodeLevel::kDefault;
-  // Values per chunk; 0: 2^18. Rounded as in EncodeOptions.
+  // Values per chunk; 0: at most 2^18, in equal chunks. Rounded as in EncodeOptions.
   std::uint32_t chunk_elems = 0;
 
   bool operator==(const MessageOptions&) const = default;

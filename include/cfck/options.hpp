@@ -298,8 +298,8 @@ struct EncodeOptions {
   // Worker threads; 0: the CPUs this process may use (default_thread_count()). The bytes do not
   // depend on it; those of integers, masks, attachments do on libzstd's version.
   unsigned threads = 0;
-  // Values per chunk, the unit of random access; 0: 2^18. Rounded down to whole
-  // rows of axis 0 where at least one fits, and to a multiple of 8 below that. With
+  // Values per chunk, the unit of random access; 0: at most 2^18, in equal chunks. Whole rows of
+  // axis 0 where at least one fits, and otherwise a multiple of 8; no more than asked for. With
   // StepPreset::kFeedback, further down to 128 rows times a number, or a power of two of rows.
   std::uint32_t chunk_elems = 0;
   // kZstd or kRans, for F64, F32, BF16 and F16; other dtypes always use kZstd, and raw records

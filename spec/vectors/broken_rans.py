@@ -23,8 +23,10 @@ ESCAPED = 0x7FC1
 
 @dataclasses.dataclass
 class Lanes:
-    """A payload of mode 2: 140 BF16 values in two groups, one of them escaped."""
+    """A payload of mode 2, or a segment of one: 140 BF16 values in two groups, one of them
+    escaped."""
 
+    counts: tuple[int, ...] = COUNTS
     flags: int = 0b10000100  # clean base, escapes
     first_bin: int = FIRST_BIN
     clean_base: int = 5
@@ -48,31 +50,51 @@ class Lanes:
     def tail(self) -> bytes:
         return self.raw[max(0, len(self.raw) - 60 * self.n_sets) :]
 
+    def scale_bins(self) -> list[int]:
+        """Of the groups: symbol 2 adds one, and 31 takes an escape if there is one."""
+        scale_bin, found = self.first_bin, []
+        escapes = list(struct.iter_unpack("<H", self.bin_escapes))
+        for symbol in self.bins:
+            scale_bin += symbol == 2
+            if symbol == 31 and escapes:
+                (scale_bin,) = escapes.pop(0)
+            found.append(scale_bin)
+        return found
+
     def made(self) -> Section:
-        second = self.first_bin + (self.bins[1] == 2)
-        places = [2 + scale_bin % 4 for scale_bin in (self.first_bin, second)]
-        runs = [(self.bins, [0, 0]), (self.clean, [1, 1]), (self.symbols, places)]
+        places = [2 + scale_bin % 4 for scale_bin in self.scale_bins()]
+        n_groups = len(self.counts)
+        runs = [(self.bins, [0] * n_groups), (self.clean, [1] * n_groups), (self.symbols, places)]
         section = Section.of(
             runs, self.n_sets, self.tail, "lossless", self.choice, self.explicit, self.start
         )
         return dataclasses.replace(section, **self.section)
 
+    @property
+    def in_section(self) -> bytes:
+        return self.raw[: len(self.raw) - len(self.tail)]
+
+    def escape_counts(self) -> bytes:
+        counts = len(self.bin_escapes) // 2, len(self.escapes) // 2
+        return b"".join(map(number, counts)) if self.flags & 128 else b""
+
     def payload(self) -> bytes:
         coded = self.made().bytes() if self.coded is None else self.coded
-        in_section = self.raw[: len(self.raw) - len(self.tail)]
         parts = [bytes([2, self.flags]), number(self.first_bin)]
         if self.flags & 4:
             parts.append(bytes([self.clean_base]))
-        if self.flags & 128:
-            parts += [number(len(self.bin_escapes) // 2), number(len(self.escapes) // 2)]
-        parts += [number(len(coded) + self.coded_more), number(len(in_section) + self.raw_more)]
-        parts += [self.bin_escapes, self.escapes, coded, in_section, self.behind]
+        parts.append(self.escape_counts())
+        parts += [
+            number(len(coded) + self.coded_more),
+            number(len(self.in_section) + self.raw_more),
+        ]
+        parts += [self.bin_escapes, self.escapes, coded, self.in_section, self.behind]
         return b"".join(parts)
 
     def values(self) -> bytes:
         """What a sound payload means."""
-        values, raw = [], self.raw
-        for group, count in enumerate(COUNTS):
+        values, raw, scale_bins = [], self.raw, self.scale_bins()
+        for group, count in enumerate(self.counts):
             clean = self.clean_base + (self.clean[group] if self.clean else 0)
             size = -(-count // 8)
             fractions = [0] * count
@@ -81,11 +103,11 @@ class Lanes:
                 for i in range(count):
                     fractions[i] |= (plane[i // 8] >> i % 8 & 1) << bit
             for symbol, fraction in zip(self.symbols[128 * group :], fractions):
-                exponent, top = 126 - symbol // 2, symbol % 2
+                exponent, top = scale_bins[group] // 4 - 4 - symbol // 2, symbol % 2
                 t = 0 if symbol == 30 else exponent << 1 | top
                 value = fraction >> 6 << 15 | t << 6 | fraction & 63
                 values.append(ESCAPED if symbol == 31 else value)
-        return struct.pack("<140H", *values)
+        return struct.pack(f"<{len(values)}H", *values)
 
 
 def sound_chunks() -> dict[str, Lanes]:
@@ -179,7 +201,6 @@ def in_streams() -> list[Broken]:
     return [
         broken("without_a_stage", payload, "unsupported", 0),
         broken("read_as_zstd", payload, entropy=1),
-        chunk("flag_of_zero_groups", flags=sound.flags | 16),
         chunk("flag_of_four_tables", flags=sound.flags | 32),
         chunk("first_class_too_large", first_bin=4 * 255 + 32),
         chunk("class_above_all", first_bin=4 * 255 + 31),

@@ -83,8 +83,8 @@ def at_the_end() -> list[Broken]:
     """Faults of the tail, the head, and the frames before the tail."""
     data = sound().seal()
     future, feature, gap, tail = sound(), sound(), sound(), sound()
-    future.version = (0, 8)
-    future.body[:16] = frame(b"CFCK", struct.pack("<HH", 0, 8))
+    future.version = (0, 9)
+    future.body[:16] = frame(b"CFCK", struct.pack("<HH", 0, 9))
     feature.required = 4
     meta = gap.meta_frame()
     moved = gap.seal(meta=meta + frame(b"DEAD", b""), meta_length=len(meta))

@@ -6,6 +6,7 @@ import struct
 
 import broken_direct
 import broken_rans
+import broken_segments
 import broken_spectral
 from broken_payloads import Symbols, file_of, sound_values
 from broken_vectors import digest, pack_of, sound
@@ -73,6 +74,33 @@ def direct_rans() -> tuple[Vector, bytes]:
     return vector, broken_rans.direct_file(broken_rans.direct_chunks(), content)
 
 
+def segments() -> tuple[Vector, bytes]:
+    purpose = "put together by hand: segments that no encoder makes"
+    vector = Vector("handmade_segments.cfck", purpose)
+    layout, payloads, entries = Layout.empty(), [], []
+    for name, chunk in broken_segments.sound_chunks().items():
+        values = chunk.values()
+        shape = [len(values) // 2]
+        vector.tensors[name] = Expected(name, "BF16", shape, values, "packed")
+        payloads.append(chunk.payload())
+        entry = Entry(name.encode(), shape, [], dtype=broken_rans.BF16, codec=1, entropy=2)
+        entry.digest = digest(values)
+        entries.append(entry)
+    pack_of(payloads, entries, layout)
+    layout.rehash()
+    return vector, layout.seal()
+
+
+def direct_segments() -> tuple[Vector, bytes]:
+    purpose = "put together by hand: a direct record in segments that no encoder makes"
+    vector = Vector("handmade_direct_segments.cfck", purpose)
+    content = broken_segments.direct_values()
+    shape = [broken_segments.N_DIRECT]
+    vector.tensors["t"] = Expected("t", "F32", shape, content, "packed")
+    payload = broken_segments.direct_payload(broken_segments.direct_parts())
+    return vector, broken_segments.direct_file(payload, content)
+
+
 def spectral() -> tuple[Vector, bytes]:
     purpose = (
         "put together by hand: a spectral record with a chunk of every kind, and one without axes"
@@ -84,4 +112,6 @@ def spectral() -> tuple[Vector, bytes]:
     return vector, broken_spectral.sound_file()
 
 
-HANDMADE_VECTORS = (container, lossless, direct, rans, direct_rans, spectral)
+HANDMADE_VECTORS = (
+    container, lossless, direct, rans, direct_rans, segments, direct_segments, spectral,
+)  # fmt: skip

@@ -60,7 +60,7 @@ class Attached:
     zero: int = 0
 
 
-VERSION = (0, 7)
+VERSION = (0, 8)
 COMPRESSED_INDEX = 2  # a required feature
 
 

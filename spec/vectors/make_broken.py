@@ -14,6 +14,7 @@ import sys
 import broken_direct
 import broken_payloads
 import broken_rans
+import broken_segments
 import broken_spectral
 import broken_vectors
 
@@ -36,6 +37,8 @@ def broken_files() -> list[broken_vectors.Broken]:
         *broken_rans.in_sections(),
         *broken_rans.in_streams(),
         *broken_rans.in_direct_chunks(),
+        *broken_segments.in_segments(),
+        *broken_segments.in_direct_segments(),
         *broken_spectral.in_preambles(),
         *broken_spectral.in_chunks(),
     ]

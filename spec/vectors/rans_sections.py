@@ -59,8 +59,9 @@ def table_bytes(table: Table) -> bytes:
     """Section 3."""
     bits = Bits()
     for frequency in table[:-1]:
+        bits.put(frequency.bit_length(), 4)
+    for frequency in table[:-1]:
         n = frequency.bit_length()
-        bits.put(n, 4)
         bits.put(frequency - (1 << n >> 1), max(n - 1, 0))
     return bits.bytes()
 
@@ -88,7 +89,7 @@ def start_states(n_sets: int, payload: bytes) -> list[int]:
 
 
 def coded(runs: list[Run], tables: list[Table], n_sets: int, start: list[int]):
-    """Section 6: the states of all lanes, and the words of each set."""
+    """Section 7: the states of all lanes, and the words of each set."""
     states = list(start)
     words: list[list[int]] = [[] for _ in range(n_sets)]
     for symbols, places in reversed(runs):
@@ -140,20 +141,27 @@ class Section:
 
     def state_bytes(self) -> bytes:
         bits = Bits()
-        for state in self.states:
-            n = state.bit_length() - 1 - PAYLOAD_BITS
-            bits.put(n, 4)
-            bits.put(state - (1 << n + PAYLOAD_BITS), n + PAYLOAD_BITS)
+        lengths = [state.bit_length() - 1 for state in self.states]
+        for n in lengths:
+            bits.put(n - PAYLOAD_BITS, 4)
+        for state, n in zip(self.states, lengths, strict=True):
+            bits.put(state - (1 << n), n)
         bits.put(self.unused_bits, -bits.count % 8)
         return bits.bytes()
 
     def bytes(self) -> bytes:
+        return self.tables() + self.lanes()
+
+    def tables(self) -> bytes:
+        """What segments share."""
         parts = [bytes([self.layout, self.choice])]
         if self.explicit or self.n_explicit is not None:
             count = len(self.explicit) if self.n_explicit is None else self.n_explicit
             parts.append(bytes([count]))
             parts += [bytes([place]) + table for place, table in self.explicit]
-        parts += map(number, self.n_words or map(len, self.words))
-        parts.append(self.state_bytes())
+        return b"".join(parts)
+
+    def lanes(self) -> bytes:
+        parts = [*map(number, self.n_words or map(len, self.words)), self.state_bytes()]
         parts += [word.to_bytes(2, "little") for of_set in self.words for word in of_set]
         return b"".join([*parts, self.behind])

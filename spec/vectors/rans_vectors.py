@@ -56,6 +56,28 @@ def four_lane_sets() -> Vector:
     return lane_sets("rans_four_lane_sets.cfck", 32768)
 
 
+def segments() -> Vector:
+    """Chunks of one group more than a segment may have, and of about three segments."""
+    purpose = "lossless and lossy chunks in two and three segments"
+    vector = Vector("rans_segments.cfck", purpose, entropy="rans")
+    floats, random = Floats("F8_E4M3", 88), Random(89)
+    for count in (512 * 128 + 1, 1300 * 128 - 5):
+        patterns: list[int] = []
+        while len(patterns) < count:
+            scale = 9 + len(patterns) // 128 % 3
+            patterns += [value & 0x7F for value in floats.coarse(128, scale, 2)]
+        patterns[100:356] = [0] * 256
+        patterns[70_000 % count] = 0x7E  # an escape
+        vector.add(f"F8_E4M3 {count}", "F8_E4M3", [count], floats.pack(patterns[:count]))
+    for dtype, bound in (("F32", 0.2), ("BF16", 0.3)):
+        weights = random.weights(132_000, 0.1)
+        weights[131_000], weights[5] = 1e30, -1e30
+        content = packed_floats(dtype, weights)
+        asked = {direct_vectors.ABS: bound}
+        vector.add(f"{dtype} direct", dtype, [132_000], content, asked=asked)
+    return vector
+
+
 def tables() -> Vector:
     """Values that no static table fits; and bins that need a table of their own."""
     purpose = "explicit tables, for values, classes and clean bits"
@@ -97,6 +119,6 @@ def direct_lane_sets() -> Vector:
 
 
 RANS_VECTORS = (
-    lossless_features, two_lane_sets, four_lane_sets, tables,
+    lossless_features, two_lane_sets, four_lane_sets, segments, tables,
     direct_f32, direct_bf16, direct_lane_sets,
 )  # fmt: skip

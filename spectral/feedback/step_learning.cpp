@@ -14,7 +14,7 @@ inline constexpr std::int32_t kMaxQuarters = 16;
 inline constexpr double kStepDamping = 1.0 / 1024;
 
 // Returns floor(kFractions * log2(x)): bits of the fraction come from squaring, as in
-// codec/entropy/rans.md, section 6.
+// codec/entropy/rans.md, section 7.
 std::int32_t log2_fractions(double x) {
   int exponent = 0;
   double mantissa = 2 * std::frexp(x, &exponent);

@@ -188,7 +188,7 @@ TEST(MessageDamage, HostileHeaders) {
   ASSERT_EQ(message_info(coded).value().codec, CodecId::kLossless);
   expect_refused(coded,
                  {{"mark", 0, word(0xCE, 1), ErrorCode::kCorrupt, 0},
-                  {"version", 1, word(2, 1), ErrorCode::kUnsupported, 1},
+                  {"version", 1, word(1, 1), ErrorCode::kUnsupported, 1},
                   {"dtype", 2, word(0, 1), ErrorCode::kUnsupported, 2},
                   {"codec", 3, word(200, 1), ErrorCode::kUnsupported, 3},
                   {"raw with a stage", 3, word(0, 1), ErrorCode::kCorrupt, 4},

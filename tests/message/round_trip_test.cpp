@@ -43,8 +43,8 @@ double value_at(const Tensor& tensor, ByteView bytes, std::size_t i) {
 TEST(Message, TheExampleOfTheSpecification) {
   const Tensor tensor = floats({3}, {1, 2, 3});
   EXPECT_EQ(hex(encode(tensor)),
-            "cf01120000010000030000000000000000"
-            "00803f00000040000040400d493b1041d8c6c0");
+            "cf02120000010000030000000000000000"
+            "00803f00000040000040403c2bf39922e04814");
 }
 
 TEST(Message, EveryDtypeAndPattern) {

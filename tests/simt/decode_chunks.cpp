@@ -1,5 +1,6 @@
 #include "tests/simt/decode_chunks.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -84,57 +85,82 @@ bool run_direct(DType dtype, const DeviceChunk& chunk, const simt::Launch& launc
   }
 }
 
+// Memory of a segment, of exact sizes.
+class SegmentMemory {
+ public:
+  explicit SegmentMemory(const DeviceMemoryNeeds& needs)
+      : groups_(needs.groups_bytes, false),
+        values_(needs.values_bytes, false),
+        escapes_(needs.escapes_bytes, false) {}
+
+  void give(DeviceChunk& chunk) {
+    chunk.groups = groups_.as<std::uint32_t>();
+    chunk.values = values_.data();
+    chunk.escapes = escapes_.as<std::int32_t>();
+  }
+
+ private:
+  Exact groups_;
+  Exact values_;
+  Exact escapes_;
+};
+
 // Does the host's part of a chunk before the device decodes it
 // (format/read/device/slot.cpp), with memory of exact sizes. The payload is a copy.
 class PreparedChunk {
  public:
   PreparedChunk(const DevicePlan& plan, ByteView payload, const ChunkShape& shape, bool is_odd)
-      : payload_(payload.size(), is_odd),
+      : plan_(plan),
+        payload_(payload.size(), is_odd),
         out_(shape.n_bytes(), false),
-        groups_(plan.needs.groups_bytes, false),
-        values_(plan.needs.values_bytes, false),
-        escapes_(plan.needs.escapes_bytes, false),
         mask_(plan.mask_bytes, false),
         vectors_(plan.parameters ? plan.parameters->n_bytes() : 0, false) {
     std::memcpy(payload_.data(), payload.data(), payload.size());
-    chunk_.payload = payload_.as<const std::uint8_t>();
-    chunk_.out = out_.data();
-    chunk_.groups = groups_.as<std::uint32_t>();
-    chunk_.values = values_.data();
-    chunk_.escapes = escapes_.as<std::int32_t>();
-    chunk_.n_values = plan.n_values;
-    chunk_.header = plan.header;
   }
 
   // False where the host refuses the chunk's mask.
-  bool add_mask(const DevicePlan& plan, ByteView payload) {
-    if (plan.mask_frame_bytes == 0) {
+  bool unpack(ByteView payload) {
+    if (plan_.mask_frame_bytes == 0) {
       return true;
     }
     Scratch scratch;
-    chunk_.mask = mask_.as<const std::uint8_t>();
-    return bool(unpack_mask(plan, payload, scratch, {mask_.data(), plan.mask_bytes}));
+    mask_at_ = mask_.as<const std::uint8_t>();
+    return bool(unpack_mask(plan_, payload, scratch, {mask_.data(), plan_.mask_bytes}));
   }
 
-  void add_parameters(const ParametersForDevice& parameters, std::uint64_t first_elem) {
-    parameters.store(vectors_.data());
-    parameters_ = parameters.at(vectors_.data(), first_elem);
-    chunk_.parameters = &parameters_;
+  // Calls `decode(chunk)` for each segment, until one is refused: then it returns false.
+  template <class Decode>
+  bool each_segment(std::uint64_t first_elem, Decode&& decode) {
+    if (plan_.parameters) {
+      plan_.parameters->store(vectors_.data());
+    }
+    return std::ranges::all_of(plan_.segments, [&](const SegmentPlan& segment) {
+      SegmentMemory memory(segment.needs);
+      DeviceChunk chunk;
+      chunk.payload = payload_.as<const std::uint8_t>();
+      chunk.out = out_.data() + std::size_t{segment.first_value} * plan_.value_bytes;
+      chunk.mask = mask_at_;
+      chunk.n_values = segment.n_values;
+      chunk.header = segment.header;
+      memory.give(chunk);
+      DeviceParameters parameters;
+      if (plan_.parameters) {
+        parameters = plan_.parameters->at(vectors_.data(), first_elem + segment.first_value);
+        chunk.parameters = &parameters;
+      }
+      return decode(chunk);
+    });
   }
 
-  const DeviceChunk& chunk() const { return chunk_; }
   const std::byte* out() const { return out_.data(); }
 
  private:
+  const DevicePlan& plan_;
   Exact payload_;
   Exact out_;
-  Exact groups_;
-  Exact values_;
-  Exact escapes_;
   Exact mask_;
   Exact vectors_;
-  DeviceParameters parameters_;
-  DeviceChunk chunk_;
+  const std::uint8_t* mask_at_ = nullptr;
 };
 
 }  // namespace
@@ -160,14 +186,13 @@ std::optional<std::vector<std::byte>> decode_emulated(CodecId codec, const Chunk
     return std::nullopt;  // the header is refused
   }
   PreparedChunk prepared(plan, payload, *shape, is_odd);
-  if (!prepared.add_mask(plan, payload)) {
+  if (!prepared.unpack(payload)) {
     return std::nullopt;
   }
-  if (plan.parameters) {
-    prepared.add_parameters(*plan.parameters, info.first_elem);
-  }
-  const bool fits = plan.parameters ? run_direct(info.dtype, prepared.chunk(), launch)
-                                    : run_lossless(info.dtype, prepared.chunk(), launch);
+  const bool fits = prepared.each_segment(info.first_elem, [&](const DeviceChunk& chunk) {
+    return plan.parameters ? run_direct(info.dtype, chunk, launch)
+                           : run_lossless(info.dtype, chunk, launch);
+  });
   if (!fits) {
     return std::nullopt;
   }

@@ -68,6 +68,7 @@ DirectParameters parameters_of(const Form& form, const DirectGeometry& geometry)
 // A chunk of a tensor, encoded; `info` refers to the other members.
 struct Sample {
   Shape shape = {64, 30, 3, 3};
+  bool has_specials = true;
   DirectParameters parameters;
   std::vector<std::byte> preamble;
   std::vector<double> row_bounds;
@@ -96,7 +97,9 @@ void encode(const Form& form, std::uint64_t first, std::uint64_t n, Spread sprea
   const DirectGeometry geometry = *direct_geometry(sample.shape);
   sample.parameters = parameters_of(form, geometry);
   auto values = make_spread(form.dtype, spread, n, scale, first + n);
-  set_specials(form, values);
+  if (sample.has_specials) {
+    set_specials(form, values);
+  }
   const DirectChunkInfo direct{form.dtype, EntropyId::kRans,  sample.shape, first,
                                n,          &sample.parameters};
   const bool is_inline = n == geometry.n_values() || (first % 2 == 0 && !form.has_field);
@@ -170,8 +173,8 @@ class EmulatedDirect : public ::testing::TestWithParam<Form> {
     EXPECT_EQ(!header->parameters->field.empty(), GetParam().has_field);
     EXPECT_EQ(!header->parameters->coefficients.empty(), GetParam().has_prediction);
     EXPECT_EQ(!header->parameters->row_steps.empty(), GetParam().has_row_steps);
-    EXPECT_GT(header->n_exact, 0u);
-    EXPECT_GT(header->n_escapes, header->n_exact);
+    EXPECT_GT(header->segments[0].n_exact, 0u);
+    EXPECT_GT(header->segments[0].n_escapes, header->segments[0].n_exact);
   }
 
   // A test that compared nothing shows nothing.
@@ -239,6 +242,57 @@ TEST_P(EmulatedDirect, RefusesWhatTheCpuRefusesOfManyValues) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Emulated, EmulatedDirect, ::testing::ValuesIn(all_forms()),
+                         [](const auto& one) { return name_of(one.param); });
+
+// Forms whose chunks may have segments, each with escapes and exact values of its own.
+class EmulatedDirectSegments : public EmulatedDirect {};
+
+TEST_P(EmulatedDirectSegments, ValuesAreThoseOfTheCpu) {
+  Sample sample;
+  sample.shape = {1040, 128};
+  encode(GetParam(), 0, 1040 * 128, Spread::kGaussian, 0.02, sample);
+  const DirectChunkInfo direct{GetParam().dtype,    EntropyId::kRans, sample.shape, 0,
+                               sample.info.n_elems, nullptr};
+  const auto header = parse_direct_header(direct, *direct_geometry(sample.shape), sample.payload);
+  ASSERT_TRUE(header);
+  ASSERT_EQ(header->n_segments, 2u);
+  for (unsigned i = 0; i < 2; ++i) {
+    EXPECT_GT(header->segments[i].n_exact, 0u);
+    EXPECT_GT(header->segments[i].n_escapes, header->segments[i].n_exact);
+  }
+  expect_same(sample, sample.payload, {}, true);
+  expect_same_refusals(sample, 8);
+}
+
+// The lanes carry all raw bits there are, so that every group is decoded twice.
+TEST_P(EmulatedDirectSegments, LongTailsAreThoseOfTheCpu) {
+  Sample sample;
+  sample.shape = {1040, 128};
+  sample.has_specials = false;
+  encode(GetParam(), 0, 1040 * 128, Spread::kGaussian, 0.004, sample);
+  const DirectChunkInfo direct{GetParam().dtype,    EntropyId::kRans, sample.shape, 0,
+                               sample.info.n_elems, nullptr};
+  const auto header = parse_direct_header(direct, *direct_geometry(sample.shape), sample.payload);
+  ASSERT_TRUE(header);
+  ASSERT_EQ(header->n_segments, 2u);
+  EXPECT_EQ(header->segments[0].raw_bytes, 0u);
+  for (unsigned order = 0; order < 3; ++order) {
+    simt::Launch launch;
+    launch.order = static_cast<simt::LaneOrder>(order);
+    expect_same(sample, sample.payload, launch, order == 1);
+  }
+}
+
+std::vector<Form> forms_with_segments() {
+  std::vector<Form> forms;
+  std::ranges::copy_if(all_forms(), std::back_inserter(forms), [](const Form& form) {
+    return !form.has_zeros && !form.has_field && !form.has_prediction;
+  });
+  return forms;
+}
+
+INSTANTIATE_TEST_SUITE_P(Emulated, EmulatedDirectSegments,
+                         ::testing::ValuesIn(forms_with_segments()),
                          [](const auto& one) { return name_of(one.param); });
 
 }  // namespace

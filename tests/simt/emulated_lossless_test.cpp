@@ -167,6 +167,35 @@ TEST(EmulatedLossless, OtherGroupsBetweenPlainOnes) {
   }
 }
 
+// Each segment is decoded by itself; the last one is shorter.
+TEST(EmulatedLossless, SegmentsAreThoseOfTheCpu) {
+  unsigned turn = 0;
+  for (const DType dtype : kDeviceDTypes) {
+    for (const Pattern pattern : {Pattern::kGaussian, Pattern::kCleanBits, Pattern::kPositive}) {
+      constexpr std::uint64_t kValues = 65 * 1024 + 77;
+      SCOPED_TRACE(describe(dtype, pattern, kValues));
+      const std::uint64_t n_elems = dtype == DType::kC64 ? kValues / 2 : kValues;
+      const std::vector<std::byte> values = make_values(dtype, pattern, n_elems);
+      const auto payload = encode_lossless(dtype, n_elems, values, EntropyId::kRans).payload;
+      const auto header = parse_chunk_header(chunk_info(dtype, n_elems, EntropyId::kRans), payload);
+      ASSERT_TRUE(header);
+      if (header->mode != ChunkMode::kSymbols) {
+        EXPECT_EQ(bits_per_element(dtype), 8U);  // such values repeat
+        continue;
+      }
+      ASSERT_EQ(header->symbols.n_segments, 2U);
+      simt::Launch launch;
+      launch.order = static_cast<simt::LaneOrder>(turn++ % 3);
+      EXPECT_TRUE(expect_same(dtype, n_elems, values, launch, turn % 2 == 0));
+    }
+  }
+}
+
+TEST(EmulatedLossless, RefusesWhatTheCpuRefusesOfSegments) {
+  EXPECT_GT(expect_same_refusals({DType::kBF16, Pattern::kGaussian}, 66000, 30), 20U);
+  EXPECT_GT(expect_same_refusals({DType::kF32, Pattern::kCleanBits}, 66000, 30), 20U);
+}
+
 // A payload in which two values are escapes and one of them is not stored, as the header says. Both
 // are of one lane set.
 TEST(EmulatedLossless, RefusesMoreEscapesThanThereAre) {
@@ -187,7 +216,7 @@ TEST(EmulatedLossless, RefusesMoreEscapesThanThereAre) {
   const auto header = parse_chunk_header(info, payload);
   ASSERT_TRUE(header);
   ASSERT_EQ(header->symbols.flags & ~unsigned{kHasNoSigns}, unsigned{kHasEscapes});
-  ASSERT_EQ(header->symbols.n_escapes, 2u);
+  ASSERT_EQ(header->symbols.segments[0].n_escapes, 2u);
   ASSERT_EQ(payload[kNumberAt], std::byte{2});
   payload[kNumberAt] = std::byte{1};
   payload.erase(payload.begin() + header->header_bytes, payload.begin() + header->header_bytes + 4);

@@ -128,7 +128,8 @@ REFUSED = [
         f"{2 << 25} entries",
     ),
     ("an inline field of a part", fielded(b"\0\0" * 3), (100, 1, 3), None, "an inline field"),
-    ("flags", single(4, flags=16), (4,), None, "flags 16"),
+    ("flags", single(4, flags=32), (4,), None, "flags 32"),
+    ("segments with zstd", single(4, flags=16), (4,), None, "segments without"),
     ("a first bin of 154", single(4, first_bin=154), (4,), None, "first bin"),
     ("bin 0", single(4, first_bin=0), (4,), None, "bin out of range"),
     (

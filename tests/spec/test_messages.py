@@ -58,7 +58,7 @@ def test_program(tmp_path):
 
 def test_the_example_of_the_page():
     message = sealed(
-        bytes.fromhex("cf01120000010000") + struct.pack("<Q", 3) + struct.pack("<3f", 1, 2, 3)
+        bytes.fromhex("cf02120000010000") + struct.pack("<Q", 3) + struct.pack("<3f", 1, 2, 3)
     )
     page = (FOLDER.parents[1] / "message.md").read_text()
     assert message[-8:].hex(" ") in page

@@ -22,8 +22,8 @@ class RecordingLanes(reference_rans.Lanes):
 
     made: list = []
 
-    def __init__(self, body, codec: str):
-        super().__init__(body, codec)
+    def __init__(self, body, codec: str, tables=None):
+        super().__init__(body, codec, tables)
         self.section, self.codec, self.runs = body.data, codec, []
         self.made.append(self)
 
@@ -34,12 +34,20 @@ class RecordingLanes(reference_rans.Lanes):
 
 
 def sections(monkeypatch):
-    """(lanes that were decoded, number of values that are not masked) of every such chunk."""
+    """(lanes of each segment, number of values of the first that are not masked) of every such
+    chunk."""
     monkeypatch.setattr(reference_codec, "Lanes", RecordingLanes)
     monkeypatch.setattr(reference_direct, "Lanes", RecordingLanes)
     RecordingLanes.made = []
     yield from lossless_sections()
     yield from direct_sections()
+
+
+def taken(n_values: list[int]):
+    """The lanes of a chunk, by segments, and how many values the first of them has."""
+    made, RecordingLanes.made = RecordingLanes.made, []
+    assert len(made) == len(n_values)
+    return made, n_values[0]
 
 
 def lossless_sections():
@@ -50,7 +58,7 @@ def lossless_sections():
             format = reference_codec.FORMATS_OF_RANS[dtype]
             chunk = reference_codec.SymbolChunk(body, format, n_values, size, reference_codec.RANS)
             chunk.decode_lanes()
-            yield RecordingLanes.made.pop(), chunk.n_shown
+            yield taken([part.n_shown for part in chunk.segments or [chunk]])
 
 
 def direct_sections():
@@ -64,22 +72,24 @@ def direct_sections():
                     continue
                 chunk, _ = direct_chunk(case, outcome)
                 chunk.decode_lanes()
-                yield RecordingLanes.made.pop(), len(chunk.order)
+                yield taken([len(part.order) for part in chunk.segments or [chunk]])
 
 
 def test_sections_of_the_vectors(monkeypatch):
     seen = collections.Counter()
-    for lanes, n_values in sections(monkeypatch):
-        runs = [run for run in lanes.runs if run[1]]
-        tail = lanes.payload()
-        seen[lanes.codec] += 1
-        seen[f"{lanes.n_sets} sets"] += 1
-        seen["explicit"] += lanes.section[0] >> 2 & 1
-        seen["whole tail"] += any(tail[-4:])
-        again = rans_encoder.encode(runs, n_values, tail, lanes.codec)
-        assert again == lanes.section, (lanes.codec, n_values)
+    for segments, n_values in sections(monkeypatch):
+        parts = [([run for run in lanes.runs if run[1]], lanes.payload()) for lanes in segments]
+        first = segments[0]
+        seen[first.codec] += 1
+        seen[f"{first.n_sets} sets"] += 1
+        seen["segments"] += len(segments) > 1
+        seen["whole tail"] += any(parts[0][1][-4:])
+        tables, lanes = rans_encoder.encode_segments(parts, n_values, first.codec)
+        seen["explicit"] += tables[0] >> 2 & 1
+        again = [tables + lanes[0]] if len(segments) == 1 else lanes
+        assert again == [part.section for part in segments], (first.codec, n_values)
     assert seen["lossless"] > 60 and seen["direct"] > 30, seen
-    assert min(seen.values()) >= 2 and len(seen) == 7, seen
+    assert min(seen.values()) >= 2 and len(seen) == 8, seen
 
 
 def test_costs():

@@ -30,7 +30,7 @@ def encoded_again(dtype: str, n_values: int, size: int, payload: bytes, stage: i
     body = reference_codec.Body(payload)
     body.byte()
     chunk = reference_codec.SymbolChunk(body, format, n_values, size, stage)
-    in_section = len(chunk.raw)
+    in_section = 0 if chunk.segments else len(chunk.raw)
     values = decoded(chunk, payload[body.position :])
     mask, mask_header = b"", None
     if chunk.masked is not None:

@@ -76,8 +76,8 @@ void add_effort(CLI::App& app, EncodeOptions& encode) {
                           "NAME");
   app.add_option("--chunk-elems", encode.chunk_elems,
                  "Values per chunk, the unit in which slices, threads and devices read; default: "
-                 "2^18 = 262144. Rounded down to whole rows where one fits. 65536 suits models "
-                 "of less than some hundred megabytes that CUDA devices load")
+                 "at most 2^18 = 262144, in equal chunks. Rounded down to whole rows where one "
+                 "fits")
       ->option_text("N")
       ->check(CLI::Range(1U, UINT32_MAX));
 }

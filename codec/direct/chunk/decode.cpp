@@ -35,13 +35,18 @@ struct DirectSections {
 // Number of groups whose symbols are decoded at once: they stay in the first cache.
 inline constexpr std::size_t kBatchGroups = 16;
 
+// Decodes a segment, which `info` is the chunk of, or a chunk that has no others.
 class ChunkDecoder {
  public:
+  // `at` is where the sections of the segment begin; those of the mask, if there is one, come
+  // first.
   ChunkDecoder(const DirectChunkInfo& info, const DirectGeometry& geometry,
-               const DirectHeader& header, ByteView payload, Scratch& scratch)
+               const DirectHeader& header, const DirectSegment& segment, ByteView payload,
+               std::size_t at, Scratch& scratch)
       : info_(info),
         geometry_(geometry),
         h_(header),
+        segment_(segment),
         parameters_(header.parameters ? *header.parameters : *info.parameters),
         n_values_(info.n_elems),
         n_left_(info.n_elems - header.n_masked),
@@ -52,19 +57,18 @@ class ChunkDecoder {
         scratch_(scratch),
         buffers_(scratch.part<ChunkBuffers>()),
         rans_(scratch.part<RansScratch>()) {
-    std::size_t at = header.header_bytes;
     const auto take = [&](std::size_t n) {
       at += n;
       return payload.subspan(at - n, n);
     };
     s_.mask = take(h_.mask_bytes);
-    s_.bin_escapes = take(2 * std::size_t{h_.n_bin_escapes});
-    s_.escape_flags = take((std::size_t{h_.n_escapes} + 7) / 8);
-    s_.escape_indices = take(h_.code_bytes);
-    s_.exact = take(std::size_t{h_.n_exact} * value_bytes_);
+    s_.bin_escapes = take(2 * std::size_t{segment_.n_bin_escapes});
+    s_.escape_flags = take((std::size_t{segment_.n_escapes} + 7) / 8);
+    s_.escape_indices = take(segment_.code_bytes);
+    s_.exact = take(std::size_t{segment_.n_exact} * value_bytes_);
     coded_at_ = is_rans_ ? static_cast<std::uint32_t>(at) : h_.body_bytes;
-    s_.coded = is_rans_ ? take(h_.coded_bytes) : payload.subspan(h_.body_bytes);
-    s_.raw = take(h_.raw_bytes);
+    s_.coded = is_rans_ ? take(segment_.coded_bytes) : payload.subspan(h_.body_bytes);
+    s_.raw = take(segment_.raw_bytes);
   }
 
   Result<void> decode(MutableBytes out) {
@@ -145,8 +149,8 @@ class ChunkDecoder {
       predict_bins(geometry_, parameters_.field, info_.first_elem, n_values_, bins_);
       order_.emplace(indices_, bins_, h_.n_masked != 0);
       order_->set_groups(groups_);
-    } else if (!read_bin_stream({symbols_, n_groups_}, h_.first_bin, kMaxDirectBin, s_.bin_escapes,
-                                groups_)) {
+    } else if (!read_bin_stream({symbols_, n_groups_}, segment_.first_bin, kMaxDirectBin,
+                                s_.bin_escapes, groups_)) {
       return corrupt("the scale bins of the chunk are inconsistent", coded_at_);
     }
     for (std::size_t g = 0; g < n_groups_; ++g) {
@@ -160,7 +164,9 @@ class ChunkDecoder {
   // With `rans`: decodes the bin symbols; then the groups.
   Result<void> decode_runs() {
     RansReader& reader = rans_.reader;
-    auto opened = reader.open(s_.coded, payload_.data() + payload_.size(), kDirectValueTables);
+    const std::byte* const end = payload_.data() + payload_.size();
+    auto opened = h_.n_segments == 1 ? reader.open(s_.coded, end, kDirectValueTables)
+                                     : reader.open_lanes(s_.coded, end);
     if (!opened) {
       return shifted(std::move(opened).error(), coded_at_);
     }
@@ -180,7 +186,7 @@ class ChunkDecoder {
       }
     }
     in_tail_ = tail_bytes(reader.n_sets(), raw_bytes);
-    if (raw_bytes != h_.raw_bytes + in_tail_) {
+    if (raw_bytes != segment_.raw_bytes + in_tail_) {
       return corrupt("the length of the raw bits differs from what the scale bins need", coded_at_);
     }
     from_.raw = s_.raw.data();
@@ -213,7 +219,7 @@ class ChunkDecoder {
     if (at != total) {
       return corrupt("the number of symbols differs from what the scale bins need", h_.body_bytes);
     }
-    if (raw_bytes != h_.raw_bytes) {
+    if (raw_bytes != segment_.raw_bytes) {
       return corrupt("the length of the raw bits differs from what the scale bins need",
                      h_.header_bytes);
     }
@@ -222,10 +228,10 @@ class ChunkDecoder {
   }
 
   Result<void> read_escapes() {
-    std::int32_t* const escapes = buffers_.escaped_indices.reserve(h_.n_escapes);
+    std::int32_t* const escapes = buffers_.escaped_indices.reserve(segment_.n_escapes);
     VarintReader in(s_.escape_indices, h_.header_bytes);
     std::size_t n_exact = 0;
-    for (std::size_t i = 0; i < h_.n_escapes; ++i) {
+    for (std::size_t i = 0; i < segment_.n_escapes; ++i) {
       escapes[i] = kExact;
       if (static_cast<unsigned>(s_.escape_flags[i / 8]) >> (i % 8) & 1) {
         ++n_exact;
@@ -238,11 +244,11 @@ class ChunkDecoder {
       }
       may_exceed_ = may_exceed_ || escapes[i] > kMaxIndex || escapes[i] < -kMaxIndex;
     }
-    if (n_exact != h_.n_exact || !in.at_end()) {
+    if (n_exact != segment_.n_exact || !in.at_end()) {
       return corrupt("the length of the escapes differs from the header", h_.header_bytes);
     }
     from_.escapes = escapes;
-    from_.n_escapes = h_.n_escapes;
+    from_.n_escapes = segment_.n_escapes;
     return {};
   }
 
@@ -355,7 +361,7 @@ class ChunkDecoder {
     const ValueSteps steps = value_steps(geometry_, parameters_, {}, info_.first_elem);
     direct_kernels().dequantise(info_.dtype, indices_.data(), n_values_, steps, out.data());
     const std::byte* exact = s_.exact.data();
-    each_exact(indices_, h_.n_exact, [&](std::size_t i) {
+    each_exact(indices_, segment_.n_exact, [&](std::size_t i) {
       std::memcpy(out.data() + i * value_bytes_, exact, value_bytes_);
       exact += value_bytes_;
     });
@@ -365,6 +371,7 @@ class ChunkDecoder {
   const DirectChunkInfo& info_;
   const DirectGeometry& geometry_;
   const DirectHeader& h_;
+  const DirectSegment& segment_;
   const DirectParameters& parameters_;
   const std::size_t n_values_;
   const std::size_t n_left_;  // not masked
@@ -388,6 +395,39 @@ class ChunkDecoder {
   bool may_exceed_ = false;  // indices beyond kMaxIndex
 };
 
+// Decodes the segments of a chunk, one after another.
+Result<void> decode_segments(const DirectChunkInfo& info, const DirectGeometry& geometry,
+                             const DirectHeader& header, ByteView payload, Scratch& scratch,
+                             MutableBytes out) {
+  std::size_t at = header.header_bytes;
+  if (header.n_segments > 1) {
+    auto opened = scratch.part<RansScratch>().reader.open_tables(
+        payload.subspan(at, header.table_bytes), kDirectValueTables);
+    if (!opened) {
+      return shifted(std::move(opened).error(), at);
+    }
+    if (*opened != header.table_bytes) {
+      return corrupt("bytes after the frequency tables", at + *opened);
+    }
+    at += header.table_bytes;
+  }
+  const unsigned value_bytes = bits_per_element(info.dtype) / 8;
+  const SegmentedGroups groups(info.n_elems - header.n_masked, header.n_segments);
+  for (unsigned i = 0; i < header.n_segments; ++i) {
+    const DirectSegment& segment = header.segments[i];
+    DirectChunkInfo part = info;
+    if (header.n_segments > 1) {
+      part.first_elem += groups.first_value(i);
+      part.n_elems = groups.n_values(i);
+    }
+    const MutableBytes values =
+        out.subspan(groups.first_value(i) * value_bytes, part.n_elems * value_bytes);
+    CFCK_TRY(ChunkDecoder(part, geometry, header, segment, payload, at, scratch).decode(values));
+    at += segment.section_bytes(value_bytes);
+  }
+  return {};
+}
+
 Result<void> decode_chunk(const DirectChunkInfo& info, ByteView payload, Scratch& scratch,
                           MutableBytes out) {
   CFCK_TRY_ASSIGN(const DirectGeometry geometry, check_direct_chunk(info));
@@ -405,7 +445,7 @@ Result<void> decode_chunk(const DirectChunkInfo& info, ByteView payload, Scratch
     return invalid_argument("the output does not have the chunk's size");
   }
   CFCK_TRY_ASSIGN(const DirectHeader header, parse_direct_header(info, geometry, payload));
-  return ChunkDecoder(info, geometry, header, payload, scratch).decode(out);
+  return decode_segments(info, geometry, header, payload, scratch, out);
 }
 
 }  // namespace

@@ -1,14 +1,18 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
+#include <span>
 
 #include "codec/common/chunk_buffers.hpp"
 #include "codec/common/lossless_fallback.hpp"
+#include "codec/common/segments.hpp"
 #include "codec/direct/chunk/bin_order.hpp"
 #include "codec/direct/chunk/even_bins.hpp"
 #include "codec/direct/chunk/header.hpp"
 #include "codec/direct/chunk/prediction.hpp"
 #include "codec/direct/chunk/scratch.hpp"
+#include "codec/direct/chunk/segments_encode.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "codec/entropy/rans/writer.hpp"
 #include "codec/entropy/zstd/byte_frame.hpp"
@@ -30,8 +34,7 @@ struct SectionMemory {
   std::vector<std::byte> mask;
   std::vector<std::byte> mask_bits;
   std::vector<std::byte> bin_escapes;
-  std::vector<std::byte> escape_flags;
-  std::vector<std::byte> escape_indices;
+  std::vector<std::byte> escapes;  // flags and indices of each segment
   std::vector<std::byte> exact;
   std::vector<std::int32_t> kept;  // indices before a mask hides some
   EncodedChunk masked;
@@ -65,8 +68,7 @@ class ChunkEncoder {
     const QuantisedTotals totals = direct_kernels().quantise(
         info_.dtype, values_.data(), n_values_, steps, indices_.data(), decoded.data());
     out.errors = totals.errors;
-    header_.n_exact = static_cast<std::uint32_t>(out.errors.n_exact);
-    gather_exact();
+    gather_exact(out.errors.n_exact);
     if (!may_have_mask(totals)) {
       return encode_indices(out.encoded);
     }
@@ -103,17 +105,16 @@ class ChunkEncoder {
       return false;
     }
     out.errors = totals.errors;
-    header_.n_exact = static_cast<std::uint32_t>(out.errors.n_exact);
     exact_.assign(exact, to.exact);
-    finish_runs(n_values_, false, start, to);
+    finish_runs(false, start, to);
     assemble(false, out.encoded);
     return true;
   }
 
-  void gather_exact() {
+  void gather_exact(std::uint64_t n_exact) {
     exact_.clear();
-    exact_.reserve(header_.n_exact * value_bytes_);
-    each_exact(indices_, header_.n_exact, [&](std::size_t i) {
+    exact_.reserve(n_exact * value_bytes_);
+    each_exact(indices_, n_exact, [&](std::size_t i) {
       const auto at = values_.begin() + static_cast<std::ptrdiff_t>(i * value_bytes_);
       exact_.insert(exact_.end(), at, at + static_cast<std::ptrdiff_t>(value_bytes_));
     });
@@ -178,13 +179,32 @@ class ChunkEncoder {
     return {};
   }
 
+  // codec/entropy/rans.md, section 7: values have few bits where less than three of them are raw.
+  void choose_segments(std::size_t raw_bytes) {
+    const bool may_have_some =
+        may_have_segments(parameters_, info_.entropy) && (header_.flags & kDirectMask) == 0;
+    const bool has_few_bits = raw_bytes < 3 * kGroupSize / 8 * n_groups_;
+    header_.n_segments =
+        may_have_some
+            ? n_segments_for(n_groups_, has_few_bits ? kSegmentGroupsOfFewBits : kSegmentGroups)
+            : 1;
+  }
+
+  SegmentedGroups in_segments() const { return {n_values_ - header_.n_masked, header_.n_segments}; }
+
   // Writes bins as symbols, from `next` on.
   void write_bins(std::uint8_t* next) {
     bin_escapes_.resize(2 * n_groups_);
-    const BinStream bins = write_bin_stream(groups_, n_groups_, next, bin_escapes_.data());
-    bin_escapes_.resize(2 * bins.n_escapes);
-    header_.first_bin = bins.first_bin;
-    header_.n_bin_escapes = static_cast<std::uint32_t>(bins.n_escapes);
+    std::size_t n_escapes = 0;
+    for (unsigned i = 0; i < header_.n_segments; ++i) {
+      const std::size_t first = in_segments().first_group(i);
+      const BinStream bins = write_bin_stream(groups_ + first, in_segments().end_group(i) - first,
+                                              next + first, bin_escapes_.data() + 2 * n_escapes);
+      header_.segments[i].first_bin = bins.first_bin;
+      header_.segments[i].n_bin_escapes = static_cast<std::uint32_t>(bins.n_escapes);
+      n_escapes += bins.n_escapes;
+    }
+    bin_escapes_.resize(2 * n_escapes);
     streams_[0] = {next, n_groups_};
   }
 
@@ -209,47 +229,101 @@ class ChunkEncoder {
     DirectSplit to = split_start(n_left, raw_bytes);
     const DirectSplit start = to;
     direct_kernels().split_symbols(ordered_, n_left, groups_, to);
-    finish_runs(n_left, has_field, start, to);
+    finish_runs(has_field, start, to);
+  }
+
+  // What the segments to come have of the chunk.
+  struct Rest {
+    SymbolStream symbols;
+    std::uint8_t* places;  // of tables
+    DirectSegmentSections sections;
+  };
+
+  template <class T>
+  static std::span<const T> take_front(std::span<const T>& all, std::size_t n) {
+    const std::span<const T> front = all.first(n);
+    all = all.subspan(n);
+    return front;
   }
 
   // Completes a chunk from what lies between start and end.
-  void finish_runs(std::size_t n_left, bool has_field, const DirectSplit& start,
-                   const DirectSplit& end) {
+  void finish_runs(bool has_field, const DirectSplit& start, const DirectSplit& end) {
     streams_.assign(2, {});
+    choose_segments(static_cast<std::size_t>(end.raw - start.raw));
     if (!has_field) {
       write_bins(start.streams[0] - n_groups_);
     }
-    streams_[1] = {start.streams[0], end.streams[0]};
-    raw_ = {start.raw, end.raw};
-    std::uint8_t* const places = buffers_.places.reserve(n_groups_);
-    std::size_t n_places = 0;
-    for (std::size_t g = 0; g < n_groups_; ++g) {
-      if (groups_[g].kind != GroupKind::kAllZero) {
-        const SymbolCode code = kSymbolCodes.of[groups_[g].scale_bin];
-        places[n_places++] = static_cast<std::uint8_t>(kFirstValuePlace + code.table);
-      }
+    Rest rest = {{start.streams[0], end.streams[0]},
+                 buffers_.places.reserve(n_groups_),
+                 {bin_escapes_of(has_field),
+                  {start.escapes, end.escapes},
+                  exact_,
+                  {},
+                  {start.raw, end.raw}}};
+    std::array<RansSymbols, kMaxSegments> runs;
+    for (unsigned i = 0; i < header_.n_segments; ++i) {
+      runs[i] = take_segment(i, rest);
+      runs[i].n_sets = lane_sets_for(in_segments().n_values(0));
+      ByteView& raw = segments_[i].raw;
+      const std::size_t in_tail = tail_bytes(runs[i].n_sets, raw.size());
+      runs[i].tail = raw.last(in_tail);
+      raw = raw.first(raw.size() - in_tail);
     }
-    code_symbols(n_left, places);
-    write_escapes({start.escapes, end.escapes});
+    append_section(std::span(runs).first(header_.n_segments));
   }
 
-  // Takes the tail from the raw bits.
-  void code_symbols(std::size_t n_left, const std::uint8_t* places) {
+  // Takes the next segment; its raw bits are still with the tail.
+  RansSymbols take_segment(unsigned i, Rest& rest) {
+    const bool is_last = i + 1 == header_.n_segments;
+    const std::size_t first = in_segments().first_group(i);
+    const std::size_t last = in_segments().end_group(i);
+    std::uint8_t* const places = rest.places;
+    std::size_t n_symbols = 0;
+    std::size_t n_raw = 0;
+    for (std::size_t g = first; g < last; ++g) {
+      if (groups_[g].kind != GroupKind::kAllZero) {
+        const SymbolCode code = kSymbolCodes.of[groups_[g].scale_bin];
+        *rest.places++ = static_cast<std::uint8_t>(kFirstValuePlace + code.table);
+        n_symbols += kGroupSize;
+        n_raw += group_raw_bytes(code, kGroupSize);
+      }
+    }
     const auto run = [](SymbolStream stream, const std::uint8_t* of_groups) {
       return SymbolRun{const_cast<std::uint8_t*>(stream.data()), stream.size(), of_groups,
                        kBinPlace};
     };
-    RansSymbols symbols;
-    symbols.bins = run(streams_[0], nullptr);
-    symbols.values = run(streams_[1], places);
-    symbols.tables = kDirectValueTables;
-    symbols.n_sets = lane_sets_for(n_left);
-    const std::size_t in_tail = tail_bytes(symbols.n_sets, raw_.size());
-    symbols.tail = raw_.last(in_tail);
-    raw_ = raw_.first(raw_.size() - in_tail);
+    // The last group may have fewer values.
+    DirectSegmentSections& from = rest.sections;
+    const SymbolStream symbols =
+        take_front(rest.symbols, is_last ? rest.symbols.size() : n_symbols);
+    const auto n_escapes =
+        from.escapes.empty() ? 0 : std::ranges::count(symbols, std::uint8_t{kSymbolEscape});
+    DirectSegmentSections& to = segments_[i];
+    to.bin_escapes =
+        take_front(from.bin_escapes, 2 * std::size_t{header_.segments[i].n_bin_escapes});
+    to.escapes = take_front(from.escapes, static_cast<std::size_t>(n_escapes));
+    const auto n_exact = from.exact.empty() ? 0 : std::ranges::count(to.escapes, kExact);
+    to.exact = take_front(from.exact, value_bytes_ * static_cast<std::size_t>(n_exact));
+    to.raw = take_front(from.raw, is_last ? from.raw.size() : n_raw);
+    RansSymbols runs;
+    runs.bins = run(streams_[0].empty() ? SymbolStream() : streams_[0].subspan(first, last - first),
+                    nullptr);
+    runs.values = run(symbols, places);
+    runs.tables = kDirectValueTables;
+    return runs;
+  }
+
+  // Without other segments, the tables belong to the section of the only one.
+  void append_section(std::span<const RansSymbols> runs) {
     buffers_.coded.clear();
-    append_rans_section(symbols, scratch_, buffers_.coded);
-    header_.coded_bytes = static_cast<std::uint32_t>(buffers_.coded.size());
+    const RansSegmentBytes bytes = append_rans_segments(runs, scratch_, buffers_.coded);
+    const bool has_others = runs.size() > 1;
+    ByteView left = buffers_.coded;
+    tables_ = take_front(left, has_others ? bytes.tables : 0);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      segments_[i].coded = take_front(left, bytes.lanes[i] + (has_others ? 0 : bytes.tables));
+    }
+    header_.table_bytes = static_cast<std::uint32_t>(tables_.size());
   }
 
   void write_streams(std::size_t n_left, bool has_field) {
@@ -270,6 +344,7 @@ class ChunkEncoder {
     std::uint8_t* next =
         buffers_.symbols.reserve(n_groups_ + n_symbols + kDirectStreams * kGroupSize);
     streams_.assign(1 + kDirectStreams, {});
+    header_.n_segments = 1;
     if (!has_field) {
       write_bins(next);
       next += n_groups_;
@@ -281,44 +356,31 @@ class ChunkEncoder {
       next += lengths[s] + kGroupSize;
     }
     to.raw = buffers_.raw.reserve(raw_bytes);
-    raw_ = {to.raw, raw_bytes};
+    const ByteView raw(to.raw, raw_bytes);
     std::int32_t* const escapes = buffers_.escaped_indices.reserve(n_left);
     to.escapes = escapes;
     direct_kernels().split(ordered_, n_left, groups_, to);
-    write_escapes({escapes, to.escapes});
+    tables_ = {};
+    segments_[0] = {bin_escapes_of(has_field), {escapes, to.escapes}, exact_, {}, raw};
   }
 
-  void write_escapes(std::span<const std::int32_t> escapes) {
-    escape_flags_.assign((escapes.size() + 7) / 8, std::byte{0});
-    escape_indices_.clear();
-    for (std::size_t i = 0; i < escapes.size(); ++i) {
-      if (escapes[i] == kExact) {
-        escape_flags_[i / 8] |= static_cast<std::byte>(1u << (i % 8));
-      } else {
-        append_varint(zigzag(escapes[i]), escape_indices_);
-      }
-    }
-    header_.n_escapes = static_cast<std::uint32_t>(escapes.size());
-    header_.code_bytes = static_cast<std::uint32_t>(escape_indices_.size());
-    header_.raw_bytes = static_cast<std::uint32_t>(raw_.size());
-    header_.flags &= kDirectMask;
-    header_.flags |= escapes.empty() ? 0 : kDirectEscapes;
-    header_.flags |= header_.n_bin_escapes == 0 ? 0 : kDirectBinEscapes;
-    header_.flags |= raw_.empty() ? 0 : kDirectRaw;
+  ByteView bin_escapes_of(bool has_field) const {
+    return has_field ? ByteView() : ByteView(bin_escapes_);
   }
 
   void assemble(bool has_field, EncodedChunk& out) {
+    const std::span<const DirectSegmentSections> segments(segments_.data(), header_.n_segments);
+    memory_.escapes.clear();
+    describe_segments(segments, static_cast<unsigned>(value_bytes_), header_, memory_.escapes);
     std::vector<std::byte>& payload = out.payload;
     payload.clear();
     append_direct_header(header_, info_.entropy, has_field,
                          place_ == ParameterPlace::kInline ? &parameters_ : nullptr, payload);
-    for (const ByteView section :
-         {header_.flags & kDirectMask ? ByteView(mask_) : ByteView(),
-          has_field ? ByteView() : ByteView(bin_escapes_), ByteView(escape_flags_),
-          ByteView(escape_indices_), ByteView(exact_),
-          is_rans_ ? ByteView(buffers_.coded) : ByteView(), raw_}) {
-      payload.insert(payload.end(), section.begin(), section.end());
+    for (const ByteView shared :
+         {header_.flags & kDirectMask ? ByteView(mask_) : ByteView(), tables_}) {
+      payload.insert(payload.end(), shared.begin(), shared.end());
     }
+    append_segments(segments, header_, memory_.escapes, payload);
     out.body_bytes = static_cast<std::uint32_t>(payload.size());
     if (!is_rans_) {
       write_literals_frame(streams_, scratch_, payload);
@@ -344,10 +406,9 @@ class ChunkEncoder {
   std::vector<SymbolStream>& streams_ = memory_.streams;
   std::vector<std::byte>& mask_ = memory_.mask;
   std::vector<std::byte>& bin_escapes_ = memory_.bin_escapes;
-  std::vector<std::byte>& escape_flags_ = memory_.escape_flags;
-  std::vector<std::byte>& escape_indices_ = memory_.escape_indices;
   std::vector<std::byte>& exact_ = memory_.exact;
-  ByteView raw_;
+  ByteView tables_;  // of several segments
+  std::array<DirectSegmentSections, kMaxSegments> segments_{};
 };
 
 Result<void> try_lossless(const DirectChunkInfo& info, ByteView values, Scratch& scratch,

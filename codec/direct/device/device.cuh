@@ -67,25 +67,6 @@ CFCK_DEVICE bool find_direct_mask(const DeviceChunk& chunk, const DirectSections
   return mask != nullptr && is_device_mask_of(mask, chunk.n_values, s.n_masked);
 }
 
-// The memory for the indices of a chunk in the order of its groups, and in that of storage
-// (DeviceChunk::values).
-struct DirectIndices {
-  std::int32_t* merged;
-  std::int32_t* stored;
-};
-template <class Word>
-CFCK_DEVICE DirectIndices indices_of(const DeviceChunk& chunk, bool is_moved,
-                                     std::uint32_t n_groups) {
-  // An index that is as long as a value takes its place.
-  constexpr bool kInPlace = has_indices_in_place(sizeof(Word));
-  auto* const out = static_cast<std::int32_t*>(chunk.out);
-  auto* const values = static_cast<std::int32_t*>(chunk.values);
-  if (!is_moved) {
-    return kInPlace ? DirectIndices{out, out} : DirectIndices{values, values};
-  }
-  return {values, kInPlace ? out : values + std::size_t{n_groups} * kGroupSize};
-}
-
 // Decodes one chunk.
 template <class Value, unsigned n_sets>
 class DirectWarp {
@@ -177,23 +158,23 @@ class DirectWarp {
     const std::uint8_t* raw = s_.raw.data;
     RingSteps<n_sets> steps(lanes_);
     std::uint32_t g = 0;
+    bool is_tail = false;
     CFCK_NO_UNROLL
     while (true) {
-      std::uint32_t last = tail_.first_group;
-#if CFCK_HAS_STAGING
-      if constexpr (to_values) {
-        g = decode_staged_groups(shared.staged, g, raw);
-        last = last - g > kUnstagedGroups ? g + kUnstagedGroups : last;
-      }
-#endif
-      const bool is_tail = g == tail_.first_group;
-      if (is_tail) {
-        if (!fill_tail(raw)) {
+      if (!is_tail && g == tail_.first_group) {
+        if (!fill_tail(raw, shared)) {
           return false;
         }
         raw = shared_.tail;
-        last = n_groups_;
+        is_tail = true;
       }
+      std::uint32_t last = is_tail ? n_groups_ : tail_.first_group;
+#if CFCK_HAS_STAGING
+      if constexpr (to_values) {
+        g = decode_staged_groups(shared.staged, g, raw, is_tail);
+        last = last - g > kUnstagedGroups ? g + kUnstagedGroups : last;
+      }
+#endif
       CFCK_NO_UNROLL
       for (; g < last; ++g) {
         const std::uint32_t group = groups[g];
@@ -201,7 +182,7 @@ class DirectWarp {
                   ? decode_group<to_values, true>(steps, g, group, raw)
                   : decode_group<to_values, false>(steps, g, group, raw);
       }
-      if (is_tail) {
+      if (is_tail && g == n_groups_) {
         return !simt::any(!fits_) && escape_at_ == s_.n_escapes;
       }
     }
@@ -230,11 +211,12 @@ class DirectWarp {
   }
 
   // Decodes whole common groups to values as codec lossless does (codec/lossless/device.cuh), where
-  // one step is for all.
+  // one step is for all. The raw bits of the tail are in shared memory: for them nothing is copied.
   CFCK_DEVICE std::uint32_t decode_staged_groups(StagedShared<kDirectStageBytes>& shared,
-                                                 std::uint32_t first, const std::uint8_t*& raw) {
+                                                 std::uint32_t first, const std::uint8_t*& raw,
+                                                 bool is_tail) {
     const std::uint32_t n_whole = n_unmasked_ / kGroupSize;
-    const std::uint32_t last = tail_.first_group < n_whole ? tail_.first_group : n_whole;
+    const std::uint32_t last = is_tail || n_whole < tail_.first_group ? n_whole : tail_.first_group;
     if (has_row_steps_ || first + kUnstagedGroups > last) {
       return first;
     }
@@ -246,7 +228,7 @@ class DirectWarp {
     if (run.n == 0) {
       return first;
     }
-    StagedRaw staged(shared, raw, s_.raw.data + s_.raw.n_bytes);
+    StagedRaw staged(shared, raw, is_tail ? raw : s_.raw.data + s_.raw.n_bytes);
     WordStream<n_sets> words(lanes_, shared.words);
     staged.start(run.n_bytes);
     std::uint32_t coming = group_after(first + run.n);
@@ -256,7 +238,8 @@ class DirectWarp {
       const Run next = run_of(coming);
       staged.start(next.n_bytes);
       coming = group_after(g + run.n + next.n);
-      const std::uint8_t* stage = staged.await();
+      const std::uint8_t* const arrived = staged.await();
+      const std::uint8_t* stage = is_tail ? raw : arrived;
       CFCK_NO_UNROLL
       for (unsigned i = 0; i < run.n; ++i) {
         stage = decode_group<true, true, true>(words, g + i, simt::shuffle(run.groups, i), stage);
@@ -272,9 +255,13 @@ class DirectWarp {
   }
 #endif
 
-  CFCK_DEVICE bool fill_tail(const std::uint8_t* raw) {
+  CFCK_DEVICE bool fill_tail(const std::uint8_t* raw, [[maybe_unused]] DirectWarpShared& shared) {
     const LanesMark<n_sets> before = mark_of(lanes_);
-    for (std::uint32_t g = tail_.first_group; g < n_groups_; ++g) {
+    std::uint32_t g = tail_.first_group;
+#if CFCK_HAS_STAGING
+    g = skip_whole_groups(shared.staged.words, g);
+#endif
+    for (; g < n_groups_; ++g) {
       const std::uint32_t group = chunk_.groups[g];
       if (!is_zero_group(group)) {
         decode_run(lanes_, shared_.tables[2 + table_of_bin(bin_of(group))],
@@ -289,6 +276,40 @@ class DirectWarp {
     go_back(lanes_, before);
     return fits;
   }
+
+#if CFCK_HAS_STAGING
+  // Decodes the symbols of the whole groups from `first` on, if they are many; returns the group
+  // after them. There are hundreds in the tail of values with few raw bits.
+  CFCK_DEVICE std::uint32_t skip_whole_groups(StreamRing* rings, std::uint32_t first) {
+    const std::uint32_t n_whole = n_unmasked_ / kGroupSize;
+    if (first + kUnstagedGroups > n_whole) {
+      return first;
+    }
+    WordStream<n_sets> words(lanes_, rings);
+    CFCK_NO_UNROLL
+    while (first < n_whole) {
+      const unsigned n = n_whole - first < simt::kWarpLanes ? n_whole - first : simt::kWarpLanes;
+      const std::uint32_t groups = simt::lane() < n ? chunk_.groups[first + simt::lane()] : 0;
+      CFCK_NO_UNROLL
+      for (unsigned i = 0; i < n; ++i) {
+        const std::uint32_t group = simt::shuffle(groups, i);
+        if (!is_zero_group(group)) {
+          const DeviceTable& table = shared_.tables[2 + table_of_bin(bin_of(group))];
+          CFCK_UNROLL
+          for (unsigned t = 0; t < kLaneValues; ++t) {
+            if (t % n_sets == 0) {
+              words.refill();
+            }
+            words.step(t % n_sets, table);
+          }
+        }
+      }
+      first += n;
+    }
+    words.close();
+    return n_whole;
+  }
+#endif
 
   // Decodes a group, whose raw bits are at `raw`; returns what follows these. is_common: it is, and
   // whole. has_one_step: as has_row_steps_ says, too. `steps` is RingSteps or WordStream.
@@ -347,6 +368,9 @@ class DirectWarp {
     for (unsigned t = 0; t < kLaneValues; ++t) {
       const bool is_escape = (escapes >> t & 1) != 0;
       const std::uint32_t votes = simt::ballot(is_escape);
+      if (votes == 0) {
+        continue;
+      }
       const std::uint32_t number = escape_at_ + simt::popcount(votes & simt::lanes_below());
       if (is_escape) {
         const bool is_there = number < s_.n_escapes;
@@ -445,7 +469,7 @@ CFCK_DEVICE bool decode_direct_chunk(const DeviceChunk& chunk, const DeviceTable
   simt::sync_warp();
   std::uint32_t at = 0;
   unsigned n_sets = 0;
-  if (!open_device_section(sections.coded, static_tables,
+  if (!open_device_section(sections.coded, sections.tables, static_tables,
                            {shared.tables, kDirectPlaces, kDirectValueTables.first}, at, n_sets)) {
     return false;
   }

@@ -19,6 +19,7 @@ struct DirectDeviceHeader {
   DeviceSection escape_flags;
   DeviceSection escape_indices;
   DeviceSection exact;
+  DeviceSection tables;  // nothing: they are at the front of `coded`
   DeviceSection coded;
   DeviceSection raw;
 };

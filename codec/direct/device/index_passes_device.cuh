@@ -11,6 +11,25 @@
 
 namespace cfck::codec {
 
+// The memory for the indices of a chunk in the order of its groups, and in that of storage
+// (DeviceChunk::values).
+struct DirectIndices {
+  std::int32_t* merged;
+  std::int32_t* stored;
+};
+template <class Word>
+CFCK_DEVICE DirectIndices indices_of(const DeviceChunk& chunk, bool is_moved,
+                                     std::uint32_t n_groups) {
+  // An index that is as long as a value takes its place.
+  constexpr bool kInPlace = has_indices_in_place(sizeof(Word));
+  auto* const out = static_cast<std::int32_t*>(chunk.out);
+  auto* const values = static_cast<std::int32_t*>(chunk.values);
+  if (!is_moved) {
+    return kInPlace ? DirectIndices{out, out} : DirectIndices{values, values};
+  }
+  return {values, kInPlace ? out : values + std::size_t{n_groups} * kGroupSize};
+}
+
 CFCK_DEVICE bool is_valid_index(std::int32_t index) {
   return index >= -kMaxIndex && index <= kMaxIndex;
 }

@@ -82,24 +82,6 @@ device::Kernel kernel_of(DType dtype) {
   }
 }
 
-DirectDeviceHeader device_header(const DirectHeader& header, unsigned value_bytes) {
-  DeviceSections sections(header.header_bytes);
-  DirectDeviceHeader result;
-  result.flags = header.flags;
-  result.first_bin = header.first_bin;
-  result.n_masked = header.n_masked;
-  result.n_escapes = header.n_escapes;
-  result.n_exact = header.n_exact;
-  result.mask = sections.next(header.mask_bytes);
-  result.bin_escapes = sections.next(2 * std::uint64_t{header.n_bin_escapes});
-  result.escape_flags = sections.next((std::uint64_t{header.n_escapes} + 7) / 8);
-  result.escape_indices = sections.next(header.code_bytes);
-  result.exact = sections.next(std::uint64_t{header.n_exact} * value_bytes);
-  result.coded = sections.next(header.coded_bytes);
-  result.raw = sections.next(header.raw_bytes);
-  return result;
-}
-
 // Memory for indices: none where every value goes straight to its place.
 std::uint64_t index_bytes(DType dtype, const DirectParameters& parameters, bool has_mask,
                           std::uint64_t n_groups, std::uint64_t n_values) {
@@ -109,6 +91,39 @@ std::uint64_t index_bytes(DType dtype, const DirectParameters& parameters, bool 
     return parameters.coefficients.empty() || in_place ? 0 : 4 * n_groups * kGroupSize;
   }
   return 4 * (n_groups * kGroupSize + (in_place ? 0 : n_values));
+}
+
+void plan_segments(const DirectHeader& direct, const DirectParameters& parameters,
+                   const ChunkInfo& info, DevicePlan& plan) {
+  DeviceSections sections(direct.header_bytes);
+  DirectDeviceHeader header;
+  header.flags = direct.flags;
+  header.n_masked = direct.n_masked;
+  header.mask = sections.next(direct.mask_bytes);
+  header.tables = sections.next(direct.table_bytes);
+  const bool has_mask = (direct.flags & kDirectMask) != 0;
+  const SegmentedGroups groups(info.n_elems - direct.n_masked, direct.n_segments);
+  plan.segments.resize(direct.n_segments);
+  for (unsigned i = 0; i < direct.n_segments; ++i) {
+    const DirectSegment& segment = direct.segments[i];
+    header.first_bin = segment.first_bin;
+    header.n_escapes = segment.n_escapes;
+    header.n_exact = segment.n_exact;
+    header.bin_escapes = sections.next(2 * std::uint64_t{segment.n_bin_escapes});
+    header.escape_flags = sections.next((std::uint64_t{segment.n_escapes} + 7) / 8);
+    header.escape_indices = sections.next(segment.code_bytes);
+    header.exact = sections.next(std::uint64_t{segment.n_exact} * plan.value_bytes);
+    header.coded = sections.next(segment.coded_bytes);
+    header.raw = sections.next(segment.raw_bytes);
+    const std::uint64_t n_groups = groups.end_group(i) - groups.first_group(i);
+    const std::uint64_t n_values = has_mask ? info.n_elems : groups.n_values(i);
+    SegmentPlan& to = plan.segments[i];
+    to.header.store(header);
+    to.first_value = static_cast<std::uint32_t>(groups.first_value(i));
+    to.n_values = static_cast<std::uint32_t>(n_values);
+    to.needs = {4 * n_groups, index_bytes(info.dtype, parameters, has_mask, n_groups, n_values),
+                direct_escapes_bytes(segment.n_escapes, n_groups)};
+  }
 }
 
 }  // namespace
@@ -155,17 +170,16 @@ DevicePlan DirectDecoder::plan_for_device(
   }
   const auto& used =
       static_cast<const DirectParametersForDevice*>(plan.parameters.get())->parameters();
-  const bool has_mask = (header->flags & kDirectMask) != 0;
-  const std::uint64_t n_values = info.n_elems;
-  const std::uint64_t n_groups = (n_values - header->n_masked + kGroupSize - 1) / kGroupSize;
+  // Tables of no bytes at all are the host's to refuse.
+  if (header->n_segments > 1 && header->table_bytes == 0) {
+    return plan;
+  }
   plan.method = DecodeMethod::kKernel;
   plan.kernel = kernel_of(info.dtype);
-  plan.n_values = static_cast<std::uint32_t>(n_values);
-  plan.header.store(device_header(*header, bits_per_element(info.dtype) / 8));
-  plan.needs = {4 * n_groups, index_bytes(info.dtype, used, has_mask, n_groups, n_values),
-                direct_escapes_bytes(header->n_escapes, n_groups)};
-  if (has_mask) {
-    plan.mask_bytes = static_cast<std::uint32_t>((n_values + 7) / 8);
+  plan.value_bytes = bits_per_element(info.dtype) / 8;
+  plan_segments(*header, used, info, plan);
+  if ((header->flags & kDirectMask) != 0) {
+    plan.mask_bytes = static_cast<std::uint32_t>((info.n_elems + 7) / 8);
     plan.mask_at = header->header_bytes;
     plan.mask_frame_bytes = header->mask_bytes == plan.mask_bytes ? 0 : header->mask_bytes;
   }

@@ -21,6 +21,7 @@ struct DirectSectionsOnDevice {
   DeviceBytes escape_flags;
   DeviceBytes escape_indices;
   DeviceBytes exact;
+  DeviceBytes tables;  // nothing: they are at the front of `coded`
   DeviceBytes coded;
   DeviceBytes raw;
 };
@@ -37,6 +38,7 @@ CFCK_DEVICE DirectSectionsOnDevice direct_sections(const DeviceChunk& chunk) {
           section_of(chunk, header.escape_flags),
           section_of(chunk, header.escape_indices),
           section_of(chunk, header.exact),
+          section_of(chunk, header.tables),
           section_of(chunk, header.coded),
           section_of(chunk, header.raw)};
 }

@@ -266,7 +266,7 @@ CFCK_DEVICE std::uint32_t open_direct_for_team(const DeviceChunk& chunk,
                                                DirectTeamShared& shared) {
   std::uint32_t at = 0;
   unsigned n_sets = 0;
-  if (!open_device_section(shared.chunk.sections.coded, static_tables,
+  if (!open_device_section(shared.chunk.sections.coded, shared.chunk.sections.tables, static_tables,
                            {shared.chunk.tables, kDirectPlaces, kDirectValueTables.first}, at,
                            n_sets)) {
     return kTeamRefused;

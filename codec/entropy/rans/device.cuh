@@ -257,23 +257,26 @@ CFCK_DEVICE_CALL void build_device_table(std::uint32_t frequency, DeviceTable& t
 // one.
 CFCK_DEVICE bool read_device_frequencies(DeviceBytes bytes, std::uint32_t& frequency,
                                          std::uint32_t& n_bytes) {
-  DeviceBits bits(bytes);
-  std::uint32_t left = kRansTotal;
-  bool fits = true;
-  for (unsigned s = 0; s + 1 < kRansSymbols; ++s) {
-    const std::uint32_t n = bits.take(4);
-    const std::uint32_t value = n == 0 ? 0 : (1u << (n - 1)) + bits.take(n - 1);
-    fits = fits && value <= left;
-    left -= value;
-    if (simt::lane() == s) {
-      frequency = value;
-    }
+  constexpr unsigned kListed = kRansSymbols - 1;
+  if (bytes.n_bytes < (kListed * kRansLengthBits + 7) / 8) {
+    return false;
   }
-  if (simt::lane() == kRansSymbols - 1) {
-    frequency = left;
+  const bool is_listed = simt::lane() < kListed;
+  const std::uint32_t n =
+      is_listed ? bits_at(bytes, simt::lane() * kRansLengthBits, kRansLengthBits) : 0;
+  const std::uint32_t n_bits = n == 0 ? 0 : n - 1;
+  const std::uint32_t until = kListed * kRansLengthBits + simt::running_sum(n_bits);
+  const std::uint32_t end = simt::shuffle(until, simt::kWarpLanes - 1);
+  n_bytes = (end + 7) / 8;
+  if (n_bytes > bytes.n_bytes || !rest_is_zero(bytes, end)) {
+    return false;
   }
-  n_bytes = bits.end_position();
-  return fits && n_bytes <= bytes.n_bytes && bits.rest_is_zero();
+  frequency = n == 0 ? 0 : (1u << n_bits) + bits_at(bytes, until - n_bits, n_bits);
+  const std::uint32_t sum = simt::warp_sum(frequency);
+  if (!is_listed) {
+    frequency = kRansTotal - sum;
+  }
+  return sum <= kRansTotal;
 }
 
 // Loads the tables that `choice` selects, and the explicit ones at the front of `fields`.
@@ -315,11 +318,14 @@ CFCK_DEVICE bool read_device_tables(DeviceBytes section, const DeviceTable* all,
   return true;
 }
 
-// Reads layout and tables of a section; `at` becomes the place of its words' numbers, n_sets that
-// of its lane sets. False for one that the CPU refuses.
-CFCK_DEVICE bool open_device_section(DeviceBytes section, const DeviceTable* all,
+// Reads layout and tables, which are at the front of the section, or in a section `apart` that
+// segments share; `at` becomes the place of the words' numbers in the section, n_sets that of its
+// lane sets. False for one that the CPU refuses.
+CFCK_DEVICE bool open_device_section(DeviceBytes coded, DeviceBytes apart, const DeviceTable* all,
                                      const DeviceTableSet& set, std::uint32_t& at,
                                      unsigned& n_sets) {
+  const bool is_apart = apart.n_bytes != 0;
+  const DeviceBytes section = is_apart ? apart : coded;
   if (section.n_bytes < 2) {
     return false;
   }
@@ -330,7 +336,11 @@ CFCK_DEVICE bool open_device_section(DeviceBytes section, const DeviceTable* all
   }
   n_sets = 1u << (layout & kDeviceLayoutSets);
   at = 2;
-  return read_device_tables(section, all, set, at);
+  if (!read_device_tables(section, all, set, at) || (is_apart && at != apart.n_bytes)) {
+    return false;
+  }
+  at = is_apart ? 0 : at;
+  return true;
 }
 
 // Reads numbers of words and states, from `at` on. `rings` are n_sets of the warp.
@@ -349,30 +359,40 @@ CFCK_DEVICE bool open_device_lanes(DeviceBytes section, std::uint32_t at, WordRi
     return false;
   }
   at += fields.position();
-  DeviceBits bits(section.part(at, section.n_bytes - at));
+  const DeviceBytes states = section.part(at, section.n_bytes - at);
+  std::uint32_t end = n_sets * simt::kWarpLanes * kRansLengthBits;
+  if (states.n_bytes < end / 8) {
+    return false;
+  }
+  std::uint32_t lengths[n_sets];
+  std::uint32_t places[n_sets];
   CFCK_UNROLL
   for (unsigned set = 0; set < n_sets; ++set) {
-    for (unsigned i = 0; i < simt::kWarpLanes; ++i) {
-      const std::uint32_t n = bits.take(4) + kRansStateBits;
-      const std::uint32_t state = (1u << n) | bits.take(n);
-      lanes.state[set] = simt::lane() == i ? state : lanes.state[set];
-    }
+    const unsigned lane = set * simt::kWarpLanes + simt::lane();
+    lengths[set] = kRansStateBits + bits_at(states, lane * kRansLengthBits, kRansLengthBits);
+    const std::uint32_t until = end + simt::running_sum(lengths[set]);
+    places[set] = until - lengths[set];
+    end = simt::shuffle(until, simt::kWarpLanes - 1);
   }
-  const std::uint32_t state_bytes = bits.end_position();
-  if (state_bytes > section.n_bytes - at || !bits.rest_is_zero() ||
-      section.n_bytes - at - state_bytes != all_bytes) {
+  const std::uint32_t state_bytes = (end + 7) / 8;
+  if (state_bytes > states.n_bytes || !rest_is_zero(states, end) ||
+      states.n_bytes - state_bytes != all_bytes) {
     return false;
+  }
+  CFCK_UNROLL
+  for (unsigned set = 0; set < n_sets; ++set) {
+    lanes.state[set] = (1u << lengths[set]) | bits_at(states, places[set], lengths[set]);
   }
   std::uint32_t next = at + state_bytes;
   CFCK_UNROLL
   for (unsigned set = 0; set < n_sets; ++set) {
-    const std::uint32_t end = next + static_cast<std::uint32_t>(n_bytes[set]);
+    const std::uint32_t end_of_set = next + static_cast<std::uint32_t>(n_bytes[set]);
     lanes.at[set] = kRingWords;
     if (simt::lane() == 0) {
       rings[set].next = next;
-      rings[set].end = end;
+      rings[set].end = end_of_set;
     }
-    next = end;
+    next = end_of_set;
   }
   simt::sync_warp();
   lanes.rings = rings;

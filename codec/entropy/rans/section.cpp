@@ -12,9 +12,13 @@ namespace cfck::codec {
 Result<Frequencies> read_frequencies(ByteView bytes, std::size_t& at) {
   BitReader in(bytes.subspan(at));
   Frequencies frequencies{};
+  std::array<std::uint8_t, kRansSymbols - 1> lengths;
+  for (std::uint8_t& length : lengths) {
+    length = static_cast<std::uint8_t>(in.take(kRansLengthBits));
+  }
   std::uint32_t left = kRansTotal;
   for (unsigned s = 0; s + 1 < kRansSymbols; ++s) {
-    const std::uint32_t n = in.take(4);
+    const unsigned n = lengths[s];
     const std::uint32_t frequency = n == 0 ? 0 : (1u << (n - 1)) + in.take(n - 1);
     if (frequency > left) {
       return corrupt("the frequencies of a table sum to more than 4096", at);
@@ -73,6 +77,12 @@ Result<void> RansReader::read_tables(ByteView coded, std::size_t& at, const Valu
 
 Result<void> RansReader::open(ByteView coded, const std::byte* readable_end,
                               const ValueTables& values) {
+  CFCK_TRY_ASSIGN(const std::size_t at, open_tables(coded, values));
+  auto opened = open_lanes(coded.subspan(at), readable_end);
+  return opened ? opened : shifted(std::move(opened).error(), at);
+}
+
+Result<std::size_t> RansReader::open_tables(ByteView coded, const ValueTables& values) {
   if (coded.size() < 2) {
     return truncated("the chunk ends before its symbols", coded.size());
   }
@@ -83,7 +93,11 @@ Result<void> RansReader::open(ByteView coded, const std::byte* readable_end,
   lanes_.n_sets = 1u << (layout & kLayoutSets);
   std::size_t at = 2;
   CFCK_TRY(read_tables(coded, at, values));
-  VarintReader numbers(coded.subspan(at), at);
+  return at;
+}
+
+Result<void> RansReader::open_lanes(ByteView lanes, const std::byte* readable_end) {
+  VarintReader numbers(lanes);
   std::array<std::uint64_t, kMaxLaneSets> word_bytes{};
   std::uint64_t all_bytes = 0;
   for (unsigned set = 0; set < lanes_.n_sets; ++set) {
@@ -91,20 +105,24 @@ Result<void> RansReader::open(ByteView coded, const std::byte* readable_end,
     word_bytes[set] = 2 * std::uint64_t{n_words};
     all_bytes += word_bytes[set];
   }
-  at += numbers.position();
-  BitReader states(coded.subspan(at));
-  for (unsigned lane = 0; lane < lanes_.n_sets * kRansLanes; ++lane) {
-    const unsigned n = states.take(4) + kRansStateBits;
-    lanes_.states[lane] = (1u << n) | states.take(n);
+  std::size_t at = numbers.position();
+  BitReader states(lanes.subspan(at));
+  const unsigned n_lanes = lanes_.n_sets * kRansLanes;
+  std::array<std::uint8_t, kMaxLaneSets * kRansLanes> lengths;
+  for (unsigned lane = 0; lane < n_lanes; ++lane) {
+    lengths[lane] = static_cast<std::uint8_t>(states.take(kRansLengthBits) + kRansStateBits);
+  }
+  for (unsigned lane = 0; lane < n_lanes; ++lane) {
+    lanes_.states[lane] = (1u << lengths[lane]) | states.take(lengths[lane]);
   }
   at += states.position();
-  if (states.is_past_end() || coded.size() - at < all_bytes) {
-    return truncated("the chunk ends inside its symbols", coded.size());
+  if (states.is_past_end() || lanes.size() - at < all_bytes) {
+    return truncated("the chunk ends inside its symbols", lanes.size());
   }
-  if (!states.rest_is_zero() || coded.size() - at != all_bytes) {
+  if (!states.rest_is_zero() || lanes.size() - at != all_bytes) {
     return corrupt("the lane sets do not have the length of their section", at);
   }
-  const std::byte* next = coded.data() + at;
+  const std::byte* next = lanes.data() + at;
   for (unsigned set = 0; set < lanes_.n_sets; ++set) {
     lanes_.words[set] = next;
     next += word_bytes[set];

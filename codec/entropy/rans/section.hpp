@@ -47,12 +47,18 @@ struct TableChoice {
   }
 };
 
-// Decodes one section. Runs are taken in their order, then finish().
+// Decodes one section, or one segment after another. Runs are taken in their order, then finish().
 class RansReader {
  public:
   // `coded` is the section; memory may be read up to `readable_end`. Both must stay.
   // Errors: kTruncated, kCorrupt; offsets count from the start of the section.
   Result<void> open(ByteView coded, const std::byte* readable_end, const ValueTables& values);
+
+  // Do the same in two steps, the second once for each segment. The first reads layout and tables
+  // from the front of `coded` and returns their length; the second has `lanes`, which is the rest,
+  // and which offsets of its errors count from.
+  Result<std::size_t> open_tables(ByteView coded, const ValueTables& values);
+  Result<void> open_lanes(ByteView lanes, const std::byte* readable_end);
 
   // Decodes a run, whose places are those above. Returns false if words run out. `run.symbols` has
   // space for whole groups.

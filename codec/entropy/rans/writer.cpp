@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "codec/common/bit_strings.hpp"
 #include "codec/common/varint.hpp"
@@ -98,9 +99,12 @@ unsigned cheapest(unsigned n, Cost&& cost) {
 
 class SectionWriter {
  public:
-  SectionWriter(const RansSymbols& symbols, Scratch& scratch, std::vector<std::byte>& out)
-      : symbols_(symbols),
-        n_places_(kFirstValuePlace + symbols.tables.n_tables),
+  SectionWriter(std::span<const RansSymbols> segments, Scratch& scratch,
+                std::vector<std::byte>& out)
+      : segments_(segments),
+        value_tables_(segments[0].tables),
+        n_sets_(segments[0].n_sets),
+        n_places_(kFirstValuePlace + value_tables_.n_tables),
         memory_(scratch.part<RansScratch>()),
         out_(out) {}
 
@@ -108,8 +112,8 @@ class SectionWriter {
   std::size_t estimate() {
     choose_tables();
     choose_explicit();
-    const unsigned n_lanes = symbols_.n_sets * kRansLanes;
-    std::uint64_t cost = (kRansStateBits + 4) * n_lanes * kBitCost;
+    const unsigned n_lanes = n_sets_ * kRansLanes;
+    std::uint64_t cost = (kRansStateBits + kRansLengthBits) * n_lanes * kBitCost;
     for (unsigned i = 0; i < n_counted_; ++i) {
       const unsigned place = counted_[i];
       const bool is_fitted = is_explicit_[place];
@@ -117,35 +121,33 @@ class SectionWriter {
                          is_fitted ? fitted_[place] : static_frequencies(static_[place]));
       cost += is_fitted ? table_bits(fitted_[place]) * kBitCost + kPlaceCost : 0;
     }
-    return static_cast<std::size_t>(cost / (8 * kBitCost)) + 2 + 2 * symbols_.n_sets;
+    return static_cast<std::size_t>(cost / (8 * kBitCost)) + 2 + 2 * n_sets_;
   }
 
-  void append() {
+  RansSegmentBytes append() {
     choose_tables();
     choose_explicit();
     build_tables();
+    RansSegmentBytes bytes;
+    std::size_t begin = out_.size();
+    const auto take_bytes = [&] {
+      const std::size_t n = out_.size() - begin;
+      begin = out_.size();
+      return n;
+    };
     write_tables();
-    encode();
+    bytes.tables = take_bytes();
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+      encode(segments_[i]);
+      bytes.lanes[i] = take_bytes();
+    }
+    return bytes;
   }
 
  private:
   void choose_tables() {
-    count_run(symbols_.bins, 1, counts_);
-    count_run(symbols_.trailing_zero_bits, 1, counts_);
-    const std::size_t step = symbols_.n_sets == kMaxLaneSets ? kCountedGroups : 1;
-    if (symbols_.choices == nullptr) {
-      count_run(symbols_.values, step, counts_);
-    } else {
-      count_chosen(symbols_.values, symbols_.choices, step, counts_);
-    }
-    for (const SymbolRun& run : {symbols_.bins, symbols_.trailing_zero_bits, symbols_.values}) {
-      for (std::size_t g = 0; g * kGroupSize < run.n_symbols; ++g) {
-        is_used_[run.place_of(g)] = true;
-      }
-    }
-    for (std::size_t g = 0;
-         symbols_.choices != nullptr && g * kGroupSize < symbols_.values.n_symbols; ++g) {
-      is_used_[symbols_.values.place_of(g) + 1u] = true;
+    for (const RansSymbols& segment : segments_) {
+      count(segment);
     }
     for (unsigned place = 0; place < n_places_; ++place) {
       if (!is_empty(counts_[place])) {
@@ -163,7 +165,7 @@ class SectionWriter {
       for (unsigned i = 0; i < n_counted_; ++i) {
         if (counted_[i] >= kFirstValuePlace) {
           cost += coded_cost(counts_[counted_[i]],
-                             static_frequencies(value_table(family, symbols_.tables,
+                             static_frequencies(value_table(family, value_tables_,
                                                             counted_[i] - kFirstValuePlace)));
         }
       }
@@ -171,10 +173,30 @@ class SectionWriter {
     });
   }
 
+  void count(const RansSymbols& symbols) {
+    count_run(symbols.bins, 1, counts_);
+    count_run(symbols.trailing_zero_bits, 1, counts_);
+    const std::size_t step = n_sets_ == kMaxLaneSets ? kCountedGroups : 1;
+    if (symbols.choices == nullptr) {
+      count_run(symbols.values, step, counts_);
+    } else {
+      count_chosen(symbols.values, symbols.choices, step, counts_);
+    }
+    for (const SymbolRun& run : {symbols.bins, symbols.trailing_zero_bits, symbols.values}) {
+      for (std::size_t g = 0; g * kGroupSize < run.n_symbols; ++g) {
+        is_used_[run.place_of(g)] = true;
+      }
+    }
+    for (std::size_t g = 0; symbols.choices != nullptr && g * kGroupSize < symbols.values.n_symbols;
+         ++g) {
+      is_used_[symbols.values.place_of(g) + 1u] = true;
+    }
+  }
+
   void choose_explicit() {
     std::uint64_t saved = 0;
     for (unsigned place = 0; place < n_places_; ++place) {
-      static_[place] = chosen_.table_of(place, symbols_.tables);
+      static_[place] = chosen_.table_of(place, value_tables_);
     }
     for (unsigned i = 0; i < n_counted_; ++i) {
       const unsigned place = counted_[i];
@@ -220,8 +242,8 @@ class SectionWriter {
   void write_tables() {
     const auto n_explicit =
         static_cast<unsigned>(std::count(is_explicit_.begin(), is_explicit_.end(), true));
-    const unsigned layout = static_cast<unsigned>(std::countr_zero(symbols_.n_sets)) |
-                            (n_explicit != 0 ? kLayoutExplicit : 0u);
+    const unsigned layout =
+        static_cast<unsigned>(std::countr_zero(n_sets_)) | (n_explicit != 0 ? kLayoutExplicit : 0u);
     const unsigned choice = chosen_.family | chosen_.bins << 3 | chosen_.trailing_zero_bits << 6;
     out_.push_back(static_cast<std::byte>(layout));
     out_.push_back(static_cast<std::byte>(choice));
@@ -238,11 +260,13 @@ class SectionWriter {
   }
 
   void write_frequencies(const Frequencies& frequencies) {
+    const std::span listed = std::span(frequencies).first(kRansSymbols - 1);
     BitWriter bits(out_);
-    for (unsigned s = 0; s + 1 < kRansSymbols; ++s) {
-      const unsigned frequency = frequencies[s];
+    for (const std::uint32_t frequency : listed) {
+      bits.put(static_cast<std::uint32_t>(std::bit_width(frequency)), kRansLengthBits);
+    }
+    for (const std::uint32_t frequency : listed) {
       const auto n = static_cast<unsigned>(std::bit_width(frequency));
-      bits.put(n, 4);
       if (n > 1) {
         bits.put(frequency - (1u << (n - 1)), n - 1);
       }
@@ -251,14 +275,13 @@ class SectionWriter {
   }
 
   // Starts the lanes with the tail in their low bits.
-  void start_lanes(std::uint32_t* states) const {
+  void start_lanes(ByteView tail, std::uint32_t* states) const {
     std::uint64_t bits = 0;
     unsigned n_bits = 0;
     std::size_t at = 0;
-    for (unsigned lane = 0; lane < symbols_.n_sets * kRansLanes; ++lane) {
+    for (unsigned lane = 0; lane < n_sets_ * kRansLanes; ++lane) {
       for (; n_bits < kRansStateBits; n_bits += 8) {
-        const auto next =
-            at < symbols_.tail.size() ? static_cast<std::uint64_t>(symbols_.tail[at]) : 0;
+        const auto next = at < tail.size() ? static_cast<std::uint64_t>(tail[at]) : 0;
         ++at;
         bits |= next << n_bits;
       }
@@ -268,56 +291,65 @@ class SectionWriter {
     }
   }
 
-  void encode_chosen_values(std::uint32_t* states, std::uint16_t** ends) const {
+  void write_states(std::span<const std::uint32_t> states) {
+    BitWriter bits(out_);
+    const auto length_of = [](std::uint32_t state) {
+      return static_cast<unsigned>(std::bit_width(state)) - 1;
+    };
+    for (const std::uint32_t state : states) {
+      bits.put(length_of(state) - kRansStateBits, kRansLengthBits);
+    }
+    for (const std::uint32_t state : states) {
+      bits.put(state - (1u << length_of(state)), length_of(state));
+    }
+    bits.finish();
+  }
+
+  void encode_chosen_values(const RansSymbols& symbols, std::uint32_t* states,
+                            std::uint16_t** ends) const {
     RansTablePair<RansEncodeTable> pairs[kMaxPlaces];
     for (unsigned place = kFirstValuePlace; place + 1 < n_places_; ++place) {
       pairs[place] = {{tables_[place], tables_[place + 1]}};
     }
-    rans_kernels().encode_chosen(symbols_.values, symbols_.choices, pairs, symbols_.n_sets, states,
-                                 ends);
+    rans_kernels().encode_chosen(symbols.values, symbols.choices, pairs, n_sets_, states, ends);
   }
 
-  void encode() {
-    const std::array<SymbolRun, 3> runs{symbols_.bins, symbols_.trailing_zero_bits,
-                                        symbols_.values};
+  void encode(const RansSymbols& symbols) {
+    const std::array<SymbolRun, 3> runs{symbols.bins, symbols.trailing_zero_bits, symbols.values};
     std::size_t n_groups = 0;
     for (const SymbolRun& run : runs) {
       n_groups += (run.n_symbols + kGroupSize - 1) / kGroupSize;
     }
     // There is at most one word for every symbol, and vectors write some words before it.
-    const std::size_t room = n_groups * kGroupSize / symbols_.n_sets + 2 * kRansLanes;
-    std::uint16_t* const words = memory_.words.reserve(room * symbols_.n_sets);
+    const std::size_t room = n_groups * kGroupSize / n_sets_ + 2 * kRansLanes;
+    std::uint16_t* const words = memory_.words.reserve(room * n_sets_);
     alignas(64) std::uint32_t states[kMaxLaneSets * kRansLanes];
-    start_lanes(states);
+    start_lanes(symbols.tail, states);
     std::uint16_t* ends[kMaxLaneSets];
-    for (unsigned set = 0; set < symbols_.n_sets; ++set) {
+    for (unsigned set = 0; set < n_sets_; ++set) {
       ends[set] = words + (set + 1) * room;
     }
-    if (symbols_.choices != nullptr) {
-      encode_chosen_values(states, ends);
-      rans_kernels().encode(std::span(runs).first(2), tables_, symbols_.n_sets, states, ends);
+    if (symbols.choices != nullptr) {
+      encode_chosen_values(symbols, states, ends);
+      rans_kernels().encode(std::span(runs).first(2), tables_, n_sets_, states, ends);
     } else {
-      rans_kernels().encode(runs, tables_, symbols_.n_sets, states, ends);
+      rans_kernels().encode(runs, tables_, n_sets_, states, ends);
     }
     std::array<std::size_t, kMaxLaneSets> n_words{};
-    for (unsigned set = 0; set < symbols_.n_sets; ++set) {
+    for (unsigned set = 0; set < n_sets_; ++set) {
       n_words[set] = static_cast<std::size_t>(words + (set + 1) * room - ends[set]);
       append_varint(static_cast<std::uint32_t>(n_words[set]), out_);
     }
-    BitWriter bits(out_);
-    for (unsigned lane = 0; lane < symbols_.n_sets * kRansLanes; ++lane) {
-      const auto n = static_cast<unsigned>(std::bit_width(states[lane])) - 1;
-      bits.put(n - kRansStateBits, 4);
-      bits.put(states[lane] - (1u << n), n);
-    }
-    bits.finish();
-    for (unsigned set = 0; set < symbols_.n_sets; ++set) {
+    write_states(std::span(states).first(n_sets_ * kRansLanes));
+    for (unsigned set = 0; set < n_sets_; ++set) {
       const auto* const first = reinterpret_cast<const std::byte*>(ends[set]);
       out_.insert(out_.end(), first, first + 2 * n_words[set]);
     }
   }
 
-  const RansSymbols& symbols_;
+  const std::span<const RansSymbols> segments_;
+  const ValueTables value_tables_;
+  const unsigned n_sets_;
   const unsigned n_places_;
   RansScratch& memory_;
   std::vector<std::byte>& out_;
@@ -336,12 +368,17 @@ class SectionWriter {
 
 void append_rans_section(const RansSymbols& symbols, Scratch& scratch,
                          std::vector<std::byte>& out) {
-  SectionWriter(symbols, scratch, out).append();
+  append_rans_segments({&symbols, 1}, scratch, out);
+}
+
+RansSegmentBytes append_rans_segments(std::span<const RansSymbols> segments, Scratch& scratch,
+                                      std::vector<std::byte>& out) {
+  return SectionWriter(segments, scratch, out).append();
 }
 
 std::size_t estimate_rans_section(const RansSymbols& symbols, Scratch& scratch) {
   std::vector<std::byte> unused;
-  return SectionWriter(symbols, scratch, unused).estimate();
+  return SectionWriter({&symbols, 1}, scratch, unused).estimate();
 }
 
 }  // namespace cfck::codec

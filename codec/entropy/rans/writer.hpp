@@ -1,10 +1,13 @@
 // Writes the section of a chunk that holds its symbols where the entropy stage is
-// `rans` (codec/entropy/rans.md, sections 4 to 6).
+// `rans` (codec/entropy/rans.md, sections 4 to 7).
 #pragma once
 
+#include <array>
+#include <span>
 #include <vector>
 
 #include "codec/codec.hpp"
+#include "codec/common/segments.hpp"
 #include "codec/entropy/rans/section.hpp"
 
 namespace cfck::codec {
@@ -23,6 +26,17 @@ struct RansSymbols {
 // Appends the section to `out`. Every symbol of a group has a frequency in the static
 // tables of its place.
 void append_rans_section(const RansSymbols& symbols, Scratch& scratch, std::vector<std::byte>& out);
+
+// Bytes of a section in segments.
+struct RansSegmentBytes {
+  std::size_t tables = 0;
+  std::array<std::size_t, kMaxSegments> lanes{};  // of each segment
+};
+
+// Appends layout and tables, which the segments share, and then what each of them has of its own.
+// Requires: 1 to kMaxSegments of them, with the same `tables` and n_sets, and without choices.
+RansSegmentBytes append_rans_segments(std::span<const RansSymbols> segments, Scratch& scratch,
+                                      std::vector<std::byte>& out);
 
 // Estimates the bytes that append_rans_section() appends, from the costs of the symbols.
 std::size_t estimate_rans_section(const RansSymbols& symbols, Scratch& scratch);

@@ -15,7 +15,7 @@ constexpr std::size_t kTaskBytes = sizeof(device::Extent) + sizeof(codec::Device
                                    sizeof(codec::DeviceParameters) + 2 * sizeof(device::Copy) +
                                    sizeof(device::Gather) + 64;
 // More than any header of a chunk that has no parameters of its own.
-constexpr std::size_t kHeaderBytes = 192;
+constexpr std::size_t kHeaderBytes = 256;
 
 // Whether no device decodes chunks of the record, as far as the index shows.
 bool is_for_host(const ReadSet& wanted, const WantedChunk& part) {

@@ -100,30 +100,47 @@ std::byte* DevicePasses::output_of(const DeviceTask& task, bool is_whole) {
   return scratch_.take(byte_of(task.n_elems, bits));
 }
 
-bool DevicePasses::add_chunk(const DeviceTask& task, std::byte* out) {
-  const codec::DevicePlan& plan = task.plan;
+std::optional<codec::DeviceChunk> DevicePasses::chunk_of(const DeviceTask& task,
+                                                         const codec::SegmentPlan& segment,
+                                                         std::byte* out) {
   codec::DeviceChunk chunk;
   chunk.payload = bytes_of(task.payload);
-  chunk.n_values = plan.n_values;
-  chunk.header = plan.header;
+  chunk.n_values = segment.n_values;
+  chunk.header = segment.header;
   chunk.mask = bytes_of(task.mask);
-  chunk.out = out;
-  std::byte* const groups = scratch_.take(plan.needs.groups_bytes);
-  std::byte* const values = scratch_.take(plan.needs.values_bytes);
-  std::byte* const escapes = scratch_.take(plan.needs.escapes_bytes);
+  chunk.out = out + std::size_t{segment.first_value} * task.plan.value_bytes;
+  std::byte* const groups = scratch_.take(segment.needs.groups_bytes);
+  std::byte* const values = scratch_.take(segment.needs.values_bytes);
+  std::byte* const escapes = scratch_.take(segment.needs.escapes_bytes);
   if (groups == nullptr || values == nullptr || escapes == nullptr) {
-    return false;
+    return std::nullopt;
   }
   chunk.groups = reinterpret_cast<std::uint32_t*>(groups);
   chunk.values = values;
   chunk.escapes = reinterpret_cast<std::int32_t*>(escapes);
+  return chunk;
+}
+
+bool DevicePasses::add_chunk(const DeviceTask& task, std::byte* out) {
+  const codec::DevicePlan& plan = task.plan;
+  std::vector<codec::DeviceChunk> chunks;
+  chunks.reserve(plan.segments.size());
+  for (const codec::SegmentPlan& segment : plan.segments) {
+    const auto chunk = chunk_of(task, segment, out);
+    if (!chunk) {
+      return false;
+    }
+    chunks.push_back(*chunk);
+  }
   Chunks& of_kernel = last().chunks[plan.kernel];
-  of_kernel.chunks.push_back(chunk);
-  of_kernel.orders.push_back(task.order);
-  // Only the codec direct reads them.
-  of_kernel.parameters.push_back(plan.parameters
-                                     ? plan.parameters->at(task.vectors, task.first_elem)
-                                     : codec::DeviceParameters{});
+  of_kernel.chunks.insert(of_kernel.chunks.end(), chunks.begin(), chunks.end());
+  of_kernel.orders.insert(of_kernel.orders.end(), chunks.size(), task.order);
+  for (const codec::SegmentPlan& segment : plan.segments) {
+    // Only the codec direct reads them.
+    of_kernel.parameters.push_back(
+        plan.parameters ? plan.parameters->at(task.vectors, task.first_elem + segment.first_value)
+                        : codec::DeviceParameters{});
+  }
   return true;
 }
 

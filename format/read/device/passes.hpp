@@ -69,6 +69,9 @@ class DevicePasses {
   Pass& last();
   // Where the values of a task are decoded to; nullptr if the scratch memory is full.
   std::byte* output_of(const DeviceTask& task, bool is_whole);
+  // Takes memory for a segment of the task's chunk; nullopt if the scratch memory is full.
+  std::optional<codec::DeviceChunk> chunk_of(const DeviceTask& task,
+                                             const codec::SegmentPlan& segment, std::byte* out);
   bool add_chunk(const DeviceTask& task, std::byte* out);
   bool place_pass(const Pass& pass, device::SlotMemory& slot, const codec::DeviceTable* tables,
                   std::vector<device::Launch>& launches);

@@ -108,10 +108,10 @@ class EffortOptions(TypedDict, total=False):
 class CompressOptions(TensorOptions, EffortOptions, total=False):
     """The options of compress().
 
-    chunk_elems: values per chunk, the unit in which slices, threads and devices read; 0: 2**18.
-        Rounded down to whole rows of axis 0 where one fits, otherwise to a multiple of 8; codec
-        "spectral" also keeps its blocks whole. A chunk has at most 64 MiB of values. 2**16 suits
-        models of less than some hundred megabytes that go to CUDA devices (docs/devices.md).
+    chunk_elems: values per chunk, the unit in which slices, threads and devices read; 0: at
+        most 2**18, in equal chunks. Rounded down to whole rows of axis 0 where one fits, otherwise
+        to a multiple of 8; codec "spectral" also keeps its blocks whole. A chunk has at most
+        64 MiB of values.
     threads: worker threads; 0: the CPUs this process may use. The bytes do not depend on it.
     """
 
@@ -132,9 +132,10 @@ class MessageOptions(EffortOptions, total=False):
         value.
     max_sigma_error: likewise, in standard deviations of the finite values of the tensor.
     per_row: take the range or deviation of each row of axis 0, not of the whole tensor.
-    chunk_elems: values per chunk, so that chunks can be decoded side by side; 0: 2**18. Rounded
-        down to whole rows of axis 0 where one fits, otherwise to a multiple of 8. A chunk has at
-        most 64 MiB of values, and takes 4 bytes in the message if there are several.
+    chunk_elems: values per chunk, so that chunks can be decoded side by side; 0: at most
+        2**18, in equal chunks. Rounded down to whole rows of axis 0 where one fits, otherwise to a
+        multiple of 8. A chunk has at most 64 MiB of values, and takes 4 bytes in the message if
+        there are several.
     """
 
     codec: Literal["auto", "raw", "lossless", "direct"]

@@ -191,13 +191,15 @@ std::vector<std::byte> table_bytes(const Frequencies& frequencies) {
       }
     }
   };
-  for (unsigned s = 0; s + 1 < kRansSymbols; ++s) {
-    unsigned n = 0;
-    while (frequencies[s] >> n != 0) {
-      ++n;
+  std::array<unsigned, kRansSymbols - 1> lengths{};
+  for (unsigned s = 0; s < lengths.size(); ++s) {
+    while (frequencies[s] >> lengths[s] != 0) {
+      ++lengths[s];
     }
-    put(n, 4);
-    put(frequencies[s], n == 0 ? 0 : n - 1);  // without its first bit
+    put(lengths[s], 4);
+  }
+  for (unsigned s = 0; s < lengths.size(); ++s) {
+    put(frequencies[s], lengths[s] == 0 ? 0 : lengths[s] - 1);  // without its first bit
   }
   put(0, (8 - n_bits) % 8);
   return bytes;

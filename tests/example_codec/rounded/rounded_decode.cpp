@@ -103,14 +103,16 @@ DevicePlan RoundedDecoder::plan_for_device(
   if (!header || info.dtype != DType::kF32 || header->body_bytes != payload_bytes) {
     return plan;  // the host's decoder says what is wrong
   }
-  plan.n_values = static_cast<std::uint32_t>(shape->n_values);
   if (header->mode == RoundedMode::kStored) {
     plan.method = DecodeMethod::kCopy;
     plan.values_at = header->header_bytes;
   } else if (header->mode == RoundedMode::kPlain) {
     plan.method = DecodeMethod::kKernel;
     plan.kernel = device::Kernel::kDecodeRoundedF32;
-    plan.header.store(RoundedDeviceHeader{
+    plan.value_bytes = sizeof(float);
+    SegmentPlan& all = plan.segments.emplace_back();
+    all.n_values = static_cast<std::uint32_t>(shape->n_values);
+    all.header.store(RoundedDeviceHeader{
         header->step, {header->header_bytes, header->body_bytes - header->header_bytes}});
   }
   return plan;

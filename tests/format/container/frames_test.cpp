@@ -117,11 +117,11 @@ TEST(Geometry, ChunksAreWholeRowsWhereTheyFit) {
   EXPECT_EQ(default_chunk_elems(DType::kF32, {}, 0), 1U);
   EXPECT_EQ(default_chunk_elems(DType::kF32, {0, 3}, 0), 1U);
   EXPECT_EQ(default_chunk_elems(DType::kF32, {100}, 0), 100U);
-  EXPECT_EQ(default_chunk_elems(DType::kF32, {1000000}, 0), 262144U);
-  EXPECT_EQ(default_chunk_elems(DType::kF32, {1000, 1000}, 0), 262000U);
-  EXPECT_EQ(default_chunk_elems(DType::kF32, {4, 1000000}, 0), 262144U);
-  EXPECT_EQ(default_chunk_elems(DType::kF4, {1000, 1001}, 0), 262144U);
-  EXPECT_EQ(default_chunk_elems(DType::kF4, {1000, 1000}, 0), 262000U);
+  EXPECT_EQ(default_chunk_elems(DType::kF32, {1000000}, 0), 250112U);
+  EXPECT_EQ(default_chunk_elems(DType::kF32, {1000, 1000}, 0), 250000U);
+  EXPECT_EQ(default_chunk_elems(DType::kF32, {4, 1000000}, 0), 250112U);
+  EXPECT_EQ(default_chunk_elems(DType::kF4, {1000, 1001}, 0), 250368U);
+  EXPECT_EQ(default_chunk_elems(DType::kF4, {1000, 1000}, 0), 250000U);
   EXPECT_EQ(default_chunk_elems(DType::kF32, {64, 10}, 25), 20U);
   EXPECT_EQ(default_chunk_elems(DType::kF32, {64, 10}, 9), 8U);
   EXPECT_EQ(default_chunk_elems(DType::kF64, {1, std::uint64_t{1} << 40}, ~std::uint64_t{0}),

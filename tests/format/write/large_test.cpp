@@ -82,6 +82,7 @@ void write_one(FoldedFile& file, DType dtype, std::uint64_t n, const ByteSource&
                CodecChoice codec) {
   EncodeOptions options;
   options.codec = codec;
+  options.chunk_elems = 1 << 18;
   Writer writer = take(Writer::create(file, options));
   expect_ok(writer.add("before", TensorSource{DType::kU8, {100}, &values, 3}));
   expect_ok(writer.add("large", TensorSource{dtype, {n}, &values, 0}));

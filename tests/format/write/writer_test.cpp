@@ -171,7 +171,7 @@ std::map<std::string, Bytes> mixed_tensors() {
   tensors["c raw, many chunks"] = noise(102, 12 << 20);
   tensors["d weights"] = weights(103, 3 << 20);
   tensors["e late"] = joined({noise(104, 11 << 20), constant(0, 1 << 20)});
-  tensors["f at last"] = joined({noise(105, 4 << 20), constant(0, 1000)});
+  tensors["f at last"] = joined({noise(105, 4 << 20), constant(0, 1 << 20)});
   tensors["t small again"] = weights(106, 100);
   tensors["u zeros"] = constant(0, 5 << 20);
   return tensors;

@@ -315,9 +315,9 @@ def test_a_chunk_of_another_version(tmp_path, weights):
     path = write(tmp_path / "a.h5", weights)
     offset, _ = chunk_place(path)
     newer = bytearray(path.read_bytes())
-    newer[offset : offset + 4] = b"CFH2"
+    newer[offset : offset + 4] = b"CFH3"
     path.write_bytes(newer)
-    with pytest.raises(OSError, match="another version of the cfck filter, '2'"):
+    with pytest.raises(OSError, match="another version of the cfck filter, '3'"):
         read(path)
 
 

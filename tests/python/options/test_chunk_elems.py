@@ -37,12 +37,15 @@ def test_chunks_have_as_many_values(tmp_path, chunk_elems, options):
         assert error <= options.get("max_abs_error", 0)
 
 
-def test_the_default_is_two_to_the_eighteenth():
+def test_the_default_is_equal_chunks_of_at_most_two_to_the_eighteenth():
     tensor = _values(N)
     expected = cfck.compress(tensor)
+    equal = -(-N // 4 // 128) * 128  # whole groups
     assert cfck.compress(tensor, chunk_elems=0) == expected
-    assert cfck.compress(tensor, chunk_elems=DEFAULT) == expected
-    assert cfck.compress(tensor, chunk_elems=DEFAULT - 8) != expected
+    assert cfck.compress(tensor, chunk_elems=equal) == expected
+    assert cfck.compress(tensor, chunk_elems=DEFAULT) != expected
+    rows = _values(1000, 900)  # at most 291 of them in a chunk
+    assert cfck.compress(rows, chunk_elems=250 * 900) == cfck.compress(rows)
 
 
 @pytest.mark.parametrize("options", [{}, {"max_abs_error": 1e-3}, {"codec": "raw"}], ids=str)

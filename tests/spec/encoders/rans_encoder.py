@@ -1,4 +1,4 @@
-"""Writes the section "coded" of the entropy stage rans as section 6 of codec/entropy/rans.md
+"""Writes the section "coded" of the entropy stage rans as section 7 of codec/entropy/rans.md
 says: which lane sets, which tables.
 
 An encoder made from that page alone: the library must write the same bytes.
@@ -104,8 +104,25 @@ def choose_tables(counts: dict[int, collections.Counter], codec: str) -> tuple[i
     return choice, explicit if saved > 8 * BIT else {}
 
 
-def encode(runs: list[Run], n_values: int, tail: bytes, codec: str) -> bytes:
-    """`runs`: without those that are absent. `tail`: what the lanes carry."""
+def n_segments(n_groups: int) -> int:
+    """Of a chunk that may have them."""
+    return min(16, -(-n_groups // 512))
+
+
+def encode_segments(segments: list[tuple[list[Run], bytes]], n_values: int, codec: str):
+    """The tables, and the rest of each section. `segments`: runs, without those that are absent,
+    and what the lanes carry. `n_values`: of the first one."""
     n_sets = lane_sets(n_values)
-    choice, explicit = choose_tables(count_symbols(runs, n_sets), codec)
-    return Section.of(runs, n_sets, tail, codec, choice, explicit).bytes()
+    counts: dict[int, collections.Counter] = collections.defaultdict(collections.Counter)
+    for runs, _ in segments:
+        for place, found in count_symbols(runs, n_sets).items():
+            counts[place] += found
+    choice, explicit = choose_tables(counts, codec)
+    made = [Section.of(runs, n_sets, tail, codec, choice, explicit) for runs, tail in segments]
+    return made[0].tables(), [section.lanes() for section in made]
+
+
+def encode(runs: list[Run], n_values: int, tail: bytes, codec: str) -> bytes:
+    """The section of a chunk without segments."""
+    tables, (lanes,) = encode_segments([(runs, tail)], n_values, codec)
+    return tables + lanes

@@ -112,55 +112,116 @@ def bin_symbols(groups: list[Group], first_bin: int) -> tuple[list[int], list[in
     return symbols, escaped
 
 
+class Segment:
+    """Groups whose bins are coded by themselves: all of a chunk, or those of a segment."""
+
+    def __init__(self, groups: list[Group]):
+        self.groups = groups
+        chosen = (g.scale_bin() for g in groups)
+        self.first_bin = next((c for c in chosen if c is not None), 0)
+        self.bins, self.bin_escapes = bin_symbols(groups, self.first_bin)
+        self.busy = [g for g in groups if not g.is_zero]
+        for group in self.busy:
+            group.choose_symbols(group.own_bin)
+        self.escapes = [value for group in self.busy for value in group.escapes]
+        self.above: list[int] = []
+
+    def raw(self, base: int, has_signs: bool) -> bytes:
+        pairs = zip(self.groups, self.above, strict=True)
+        return b"".join(
+            group.packed_raw(base + above, has_signs) for group, above in pairs if not group.is_zero
+        )
+
+    def tables(self, n_tables: int) -> list[bytes]:
+        tables = [bytearray() for _ in range(n_tables)]
+        for group in self.busy:
+            tables[group.own_bin % n_tables] += bytes(group.symbols)
+        return list(map(bytes, tables))
+
+    def runs(self, has_zero_bits: bool) -> list[rans_encoder.Run]:
+        n_groups = len(self.groups)
+        places = [2 + group.own_bin % 4 for group in self.busy]
+        zero_bits = [(bytes(self.above), [1] * n_groups)] if has_zero_bits else []
+        symbols = bytes(symbol for group in self.busy for symbol in group.symbols)
+        return [(bytes(self.bins), [0] * n_groups), *zero_bits, (symbols, places)]
+
+    def escape_counts(self) -> bytes:
+        return number(len(self.bin_escapes)) + number(len(self.escapes))
+
+    def escape_sections(self, dtype: np.dtype) -> bytes:
+        escapes = np.array(self.escapes, dtype).tobytes()
+        return np.array(self.bin_escapes, "<u2").tobytes() + escapes
+
+
+def cut(groups: list[Group], n_segments: int) -> list[Segment]:
+    size = -(-len(groups) // n_segments)
+    return [Segment(groups[i : i + size]) for i in range(0, len(groups), size)]
+
+
 def encode(shown: np.ndarray, format: Format, specials: bool, mask: bytes, mask_header) -> bytes:
     """The payload. `mask`: its sections; `mask_header`: (mask_bytes, n_masked, signs) or None."""
     values, is_rans = shown.tolist(), format.top_bits == 1
     parts = [values[i : i + GROUP] for i in range(0, len(values), GROUP)]
     groups = [Group(part, format, specials) for part in parts]
-    chosen = (g.scale_bin() for g in groups)
-    first_bin = next((c for c in chosen if c is not None), 0)
-    bins, bin_escapes = bin_symbols(groups, first_bin)
+    may_have_segments = is_rans and mask_header is None
+    segments = cut(groups, rans_encoder.n_segments(len(groups)) if may_have_segments else 1)
     busy = [g for g in groups if not g.is_zero]
-    for group in busy:
-        group.choose_symbols(group.own_bin)
     base = min(g.zero_bits for g in busy)
     above = [0 if g.is_zero else min(g.zero_bits - base, 31) for g in groups]
     gain = sum(a * len(g.values) for a, g in zip(above, groups, strict=True))
-    trailing_zero_stream = gain > len(groups) + 64
-    if not trailing_zero_stream:
-        above = [0] * len(groups)
+    has_zero_bits = gain > len(groups) + 64
+    rest = iter(above if has_zero_bits else [0] * len(groups))
+    for segment in segments:
+        segment.above = [next(rest) for _ in segment.groups]
     has_signs = any(v >> format.exponent_bits + format.mantissa_bits for v in values)
-    n_tables = 4 if len(values) >= 4096 or is_rans else 1
-    tables = [bytearray() for _ in range(n_tables)]
-    raw = bytearray()
-    for group, zero_bits in zip(groups, above, strict=True):
-        if not group.is_zero:
-            tables[group.own_bin % n_tables] += bytes(group.symbols)
-            raw += group.packed_raw(base + zero_bits, has_signs)
-    escapes = [value for group in busy for value in group.escapes]
-    has_escapes = bool(escapes or bin_escapes)
+    has_escapes = any(segment.bin_escapes or segment.escapes for segment in segments)
     has_zero_groups = len(busy) < len(groups) and not is_rans
-    has_four_tables = n_tables == 4 and not is_rans
-    flags = (mask_header is not None) | (base > 0) << 2 | trailing_zero_stream << 3
+    has_segments, has_four_tables = len(segments) > 1, len(values) >= 4096 and not is_rans
+    flags = (mask_header is not None) | (base > 0) << 2 | has_zero_bits << 3
     flags |= bool(mask_header and mask_header[2]) << 1
-    flags |= has_zero_groups << 4 | has_four_tables << 5 | (not has_signs) << 6 | has_escapes << 7
-    header = bytes([2, flags]) + number(first_bin)
+    flags |= (has_zero_groups or has_segments) << 4 | has_four_tables << 5
+    flags |= (not has_signs) << 6 | has_escapes << 7
+    header, base_byte = bytes([2, flags]), bytes([base]) if base else b""
+    raw = [segment.raw(base, has_signs) for segment in segments]
+    first = segments[0]
+    if has_segments:
+        return header + base_byte + in_segments(segments, raw, has_zero_bits, has_escapes, shown)
+    header += number(first.first_bin)
     if mask_header:
         header += number(mask_header[0]) + number(mask_header[1])
-    header += bytes([base]) if base else b""
+    tables = first.tables(4 if has_four_tables else 1)
+    header += base_byte
     header += number(sum(map(len, tables))) if has_zero_groups else b""
     header += b"".join(number(len(t)) for t in tables[:3]) if has_four_tables else b""
-    header += number(len(bin_escapes)) + number(len(escapes)) if has_escapes else b""
-    mask += np.array(bin_escapes, "<u2").tobytes() + np.array(escapes, shown.dtype).tobytes()
+    header += first.escape_counts() if has_escapes else b""
+    mask += first.escape_sections(shown.dtype)
     if not is_rans:
-        streams = [bytes(bins), bytes(above) if trailing_zero_stream else b"", *map(bytes, tables)]
-        return header + number(len(raw)) + mask + bytes(raw) + entropy_encoder.encode(streams)
-    runs = [(bytes(bins), [0] * len(groups))]
-    if trailing_zero_stream:
-        runs.append((bytes(above), [1] * len(groups)))
-    places = [2 + group.own_bin % 4 for group in busy]
-    runs.append((bytes(symbol for group in busy for symbol in group.symbols), places))
-    in_section = max(0, len(raw) - 60 * rans_encoder.lane_sets(len(values)))
-    tail = bytes(raw[in_section:])
-    coded = rans_encoder.encode(runs, len(values), tail, "lossless")
-    return header + number(len(coded)) + number(in_section) + mask + coded + raw[:in_section]
+        zero_bits = bytes(first.above) if has_zero_bits else b""
+        streams = [bytes(first.bins), zero_bits, *tables]
+        return header + number(len(raw[0])) + mask + raw[0] + entropy_encoder.encode(streams)
+    in_section, tail = split_raw(raw[0], rans_encoder.lane_sets(len(values)))
+    coded = rans_encoder.encode(first.runs(has_zero_bits), len(values), tail, "lossless")
+    return header + number(len(coded)) + number(len(in_section)) + mask + coded + in_section
+
+
+def split_raw(raw: bytes, n_sets: int) -> tuple[bytes, bytes]:
+    """What is in the section, and what the lanes carry."""
+    at = max(0, len(raw) - 60 * n_sets)
+    return raw[:at], raw[at:]
+
+
+def in_segments(segments, raw, has_zero_bits: bool, has_escapes: bool, shown) -> bytes:
+    """Lossless, sections 3.1 and 3.2: all from n_segments on."""
+    n_values = GROUP * len(segments[0].groups)
+    split = [split_raw(part, rans_encoder.lane_sets(n_values)) for part in raw]
+    pairs = zip(segments, split, strict=True)
+    runs = [(segment.runs(has_zero_bits), tail) for segment, (_, tail) in pairs]
+    tables, lanes = rans_encoder.encode_segments(runs, n_values, "lossless")
+    header = bytes([len(segments)]) + number(len(tables))
+    sections = tables
+    for segment, (in_section, _), coded in zip(segments, split, lanes, strict=True):
+        header += number(segment.first_bin)
+        header += segment.escape_counts() if has_escapes else b""
+        header += number(len(coded)) + number(len(in_section))
+        sections += segment.escape_sections(shown.dtype) + coded + in_section
+    return header + sections

@@ -18,6 +18,9 @@ inline constexpr std::uint32_t kRansBucket = 1u << kRansBucketBits;
 inline constexpr unsigned kRansFineBits = 5;
 // States are from 2^15 to below 2^31; words have 16 bits.
 inline constexpr unsigned kRansStateBits = 15;
+// The lengths of frequencies, and of states, are stored before the bits of all of them, so that a
+// device finds their places at once.
+inline constexpr unsigned kRansLengthBits = 4;
 inline constexpr std::uint32_t kRansLowest = 1u << kRansStateBits;
 
 // The frequencies of all symbols; they sum to kRansTotal.

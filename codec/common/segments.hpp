@@ -1,0 +1,57 @@
+// Segments of a chunk with the entropy stage `rans`: runs of groups that have lane sets of their
+// own, so that a device decodes them side by side (codec/entropy/rans.md, section 5).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "codec/common/groups.hpp"
+
+namespace cfck::codec {
+
+inline constexpr unsigned kMaxSegments = 16;
+// Encoders make segments of at most this many groups, unless that takes more of them than there may
+// be. A segment takes about 80 bytes, so those of values of few bits have twice as many.
+inline constexpr std::size_t kSegmentGroups = 512;
+inline constexpr std::size_t kSegmentGroupsOfFewBits = 1024;
+
+// Number of segments of at most `most` groups that an encoder makes of so many, at least 1.
+constexpr unsigned n_segments_for(std::size_t n_groups, std::size_t most) {
+  const std::size_t n = (n_groups + most - 1) / most;
+  return n < 1 ? 1 : n < kMaxSegments ? static_cast<unsigned>(n) : kMaxSegments;
+}
+
+// The groups of a chunk in n segments: all segments but the last have equally many.
+class SegmentedGroups {
+ public:
+  // Requires: n_segments is at least 1.
+  constexpr SegmentedGroups(std::size_t n_values, std::size_t n_segments)
+      : n_values_(n_values),
+        n_groups_((n_values + kGroupSize - 1) / kGroupSize),
+        n_segments_(n_segments),
+        in_segment_((n_groups_ + n_segments - 1) / n_segments) {}
+
+  // False where the last segment, or more of them, would be empty.
+  constexpr bool have_all_some() const { return (n_segments_ - 1) * in_segment_ < n_groups_; }
+
+  constexpr std::size_t first_group(std::size_t segment) const { return segment * in_segment_; }
+  constexpr std::size_t end_group(std::size_t segment) const {
+    return segment + 1 == n_segments_ ? n_groups_ : (segment + 1) * in_segment_;
+  }
+  constexpr std::size_t first_value(std::size_t segment) const {
+    return first_group(segment) * kGroupSize;
+  }
+  constexpr std::size_t n_values(std::size_t segment) const {
+    return (segment + 1 == n_segments_ ? n_values_ : end_group(segment) * kGroupSize) -
+           first_value(segment);
+  }
+
+ private:
+  std::size_t n_values_;
+  std::size_t n_groups_;
+  std::size_t n_segments_;
+  std::size_t in_segment_;  // groups
+};
+
+}  // namespace cfck::codec
