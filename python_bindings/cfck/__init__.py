@@ -10,14 +10,14 @@ smaller and prove that they are unharmed::
 All functions may be called from several threads at once, and release the GIL while they
 encode and decode.
 
-Inside, each sub-package imports from those to its left only, and ``torch``, ``train``, ``numpy``,
-``plot`` and this module from all of them::
+Inside, each sub-package imports from those to its left only, and ``torch``, ``train``,
+``transformers``, ``numpy``, ``plot`` and this module from all of them::
 
     errors, _native <- _common <- _frameworks, _options <- _io <- _checkpoint
                        <- _evaluation <- _calibration <- _shrink <- _program
                                       <- _training
                        <- _report
-                       <- _streaming
+                       <- _streaming <- _transformers
 """
 
 from __future__ import annotations
@@ -143,6 +143,6 @@ __version__ = _library_version()
 
 def __getattr__(name: str) -> ModuleType:
     # torch takes seconds to import; only who asks for it pays.
-    if name in ("cuda", "hdf5", "numpy", "plot", "torch", "train"):
+    if name in ("cuda", "hdf5", "numpy", "plot", "torch", "train", "transformers"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _native
@@ -53,6 +54,12 @@ class Archive:
     def names(self) -> list[str]:
         """Names of all tensors in file order."""
         return list(self._indexes)
+
+    def renamed(self, names: Mapping[str, str]) -> Archive:
+        """The same tensors under other names: those that are to be, and those that are."""
+        other = copy.copy(self)
+        other._indexes = {name: self._index(stored) for name, stored in names.items()}
+        return other
 
     def metadata(self) -> dict[str, str]:
         """User metadata; of shards, the first one that has a key counts."""

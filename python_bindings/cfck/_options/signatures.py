@@ -205,6 +205,11 @@ def complete(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     return {**defaults, **given}
 
 
+def names_of(kind: type) -> frozenset[str]:
+    """The names of all options of a kind."""
+    return frozenset(_KINDS[kind].defaults)
+
+
 def for_bytes(options: OpenOptions) -> ReadOptions:
     """The options for a file in memory.
 

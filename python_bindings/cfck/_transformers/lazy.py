@@ -1,0 +1,161 @@
+"""Tensors of a file that are decoded when transformers asks for their values."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .._frameworks.torch_tensors import TorchFramework, dtype_of, torch_shape
+from .._io.archive import Archive
+from .._io.reader import memory_of
+from .._io.slices import Index, TensorSlice
+from .._native import RecordKind
+from ..errors import CfckError
+
+_FRAMEWORK = TorchFramework()
+# At most this much is decoded before it is asked for.
+_AHEAD_BYTES = 256 << 20
+
+
+class Weights:
+    """The tensors of a file, an index or a folder.
+
+    The first ones, up to 256 MiB, are decoded in a thread while transformers makes the model; all
+    others when they are asked for.
+
+    Attributes:
+        path: what was opened.
+        archive: it, open.
+        was_read: whether they were asked for.
+        n_decoded: how many tensors were asked for their values.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.archive = Archive.open(path, {"threads": max(1, _n_processors() - 1)})
+        self.was_read = False
+        self.n_decoded = 0
+        self._thread: threading.Thread | None = None
+        self._ahead: dict[str, torch.Tensor] = {}
+
+    def start(self) -> Weights:
+        """Begins to decode, and returns itself."""
+        names: list[str] = []
+        left = _AHEAD_BYTES
+        for name in self.archive.names():
+            record = self.archive.record(name)
+            left -= record.decoded_bytes
+            if left < 0:
+                break
+            # Tensors that share memory in the file are decoded apart: models may change one.
+            if record.kind != RecordKind.ALIAS:
+                names.append(name)
+        # Memory of the caller's thread is used again when a model was dropped: other threads get
+        # new pages each time, which takes longer than decoding.
+        memories = self.archive.allocate(names, memory_of(_FRAMEWORK))
+        targets = []
+        for name, (memory, address, n_bytes) in zip(names, memories, strict=True):
+            self._ahead[name] = memory
+            targets.append((name, address, n_bytes))
+        self._thread = threading.Thread(target=self._decode, args=(targets,), name="cfck weights")
+        self._thread.start()
+        return self
+
+    def _decode(self, targets: list[tuple[str, int, int]]) -> None:
+        try:
+            self.archive.read_all_into(targets, None)
+        except (CfckError, MemoryError):
+            self._ahead = {}  # who asks for a tensor that is damaged gets the error of that one
+
+    def take(self, name: str) -> torch.Tensor:
+        """The values of a tensor, in memory of its own."""
+        self.n_decoded += 1
+        if self._thread is not None and name in self._ahead:
+            self._thread.join()
+            found = self._ahead.pop(name, None)
+            if found is not None:
+                return found
+        return self.archive.load_one(name, _FRAMEWORK)
+
+    def lazy(self) -> dict[str, LazyTensor]:
+        """All tensors, which decode themselves when their values are asked for."""
+        return {name: LazyTensor(self, name) for name in self.archive.names()}
+
+    def on_meta(self) -> dict[str, torch.Tensor]:
+        """All tensors on the device meta: shapes and dtypes without values."""
+        return {name: tensor.on_meta() for name, tensor in self.lazy().items()}
+
+    def decoded(self) -> dict[str, torch.Tensor]:
+        """All tensors on the host."""
+        return {name: self.take(name) for name in self.archive.names()}
+
+
+def _n_processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class LazyTensor:
+    """A tensor of a file, which stands for its values wherever a tensor is expected.
+
+    ``lazy[...]`` decodes it, as a slice of safetensors is read. So does whatever else needs values:
+    methods of tensors, and functions of PyTorch. Nothing that was decoded is kept. May be used by
+    several threads.
+    """
+
+    def __init__(self, weights: Weights, name: str) -> None:
+        self._weights = weights
+        self._name = name
+        self._slice = TensorSlice(weights.archive, name, _FRAMEWORK, None)
+        record = weights.archive.record(name)
+        self.dtype: torch.dtype = dtype_of(record.dtype)
+        self.shape = torch.Size(torch_shape(record.dtype, record.shape))
+
+    def get_shape(self) -> list[int]:
+        """As that of a slice of safetensors."""
+        return self._slice.get_shape()
+
+    def get_dtype(self) -> str:
+        """As that of a slice of safetensors."""
+        return self._slice.get_dtype()
+
+    def is_floating_point(self) -> bool:
+        """As that of a tensor, without decoding it."""
+        return self.dtype.is_floating_point
+
+    def on_meta(self) -> torch.Tensor:
+        """The same tensor without values."""
+        return torch.empty(self.shape, dtype=self.dtype, device="meta")
+
+    def __getitem__(self, index: Index) -> torch.Tensor:
+        if index is Ellipsis:
+            return self._weights.take(self._name)
+        self._weights.n_decoded += 1
+        return self._slice[index]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self[...], name)
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        return function(*map(_value, args), **{k: _value(v) for k, v in (kwargs or {}).items()})
+
+
+def _value(given: Any) -> Any:
+    """Decoded tensors in place of those that are not, also in lists."""
+    if isinstance(given, LazyTensor):
+        return given[...]
+    if type(given) in (list, tuple):
+        return type(given)(map(_value, given))
+    return given

@@ -1,0 +1,310 @@
+"""Models of transformers that are made and filled here, by what it promises to its callers."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from .._frameworks.torch_tensors import TorchFramework, dtype_of
+from .._io.archive import Archive
+from .._streaming.convert import convert
+from ..errors import CfckError, InvalidArgumentError, UnsupportedError
+from .installed import takes_dtype, transformers
+from .lazy import Weights
+from .weights import HUB_ARGUMENTS, Place, hub_weights, local_weights, no_weights
+
+_FRAMEWORK = TorchFramework()
+# Arguments of from_pretrained() that change nothing where weights stay packed.
+_WITHOUT_EFFECT = (
+    "_commit_hash",
+    "_fast_init",
+    "_from_auto",
+    "_from_pipeline",
+    "adapter_kwargs",
+    "adapter_name",
+    "code_revision",
+    "low_cpu_mem_usage",
+    "trust_remote_code",
+    "use_safetensors",
+    "weights_only",
+)
+# Arguments that need all values while the model is loaded.
+_NOT_PACKED = (
+    "distributed_config",
+    "gguf_file",
+    "key_mapping",
+    "max_memory",
+    "offload_folder",
+    "output_loading_info",
+    "quantization_config",
+    "state_dict",
+    "tp_plan",
+)
+
+
+@dataclasses.dataclass
+class _Call:
+    """A call of from_pretrained().
+
+    Attributes:
+        cls: a class of models, one of transformers' Auto classes, or None: as the folder says.
+        path: the folder, or the name of a repository.
+        args: for the constructor of the model, behind the configuration.
+        kwargs: those that are left.
+        hub: where in the hub ``path`` is.
+        variant: of the weights.
+        config: of the model.
+    """
+
+    cls: Any
+    path: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    hub: dict[str, Any]
+    variant: str | None
+    config: Any = None
+
+    @classmethod
+    def of(cls, kind: Any, path: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Call:
+        """Reads the configuration, and finds the class if there is none."""
+        rest = dict(kwargs)
+        hub = {name: rest.pop(name) for name in HUB_ARGUMENTS if name in rest}
+        call = cls(kind, os.fspath(path), args, rest, hub, rest.pop("variant", None))
+        call.config = call._read_config()
+        if call.cls is None:
+            names = getattr(call.config, "architectures", None) or ["AutoModel"]
+            call.cls = getattr(transformers(), names[0], None) or transformers().AutoModel
+        return call
+
+    def _read_config(self) -> Any:
+        library = transformers()
+        config = self.kwargs.pop("config", None)
+        if isinstance(config, library.PretrainedConfig):
+            return config
+        reader = getattr(self.cls, "config_class", None) or library.AutoConfig
+        # A dtype is an argument of the model here, and not of its configuration.
+        dtypes = {n: self.kwargs.pop(n) for n in ("dtype", "torch_dtype") if n in self.kwargs}
+        found, self.kwargs = reader.from_pretrained(
+            self.path if config is None else config,
+            return_unused_kwargs=True,
+            **self.hub,
+            **self.kwargs,
+        )
+        self.kwargs |= dtypes
+        return found
+
+    def weights(self) -> str:
+        """The file with the weights."""
+        named = getattr(self.config, "transformers_weights", None)
+        place = Place(self.path, self.variant, named, self.hub)
+        found = local_weights(place)
+        if found is not None:
+            return found
+        if not os.path.isdir(self.path):
+            found = hub_weights(place)
+            if found is not None:
+                return found
+            raise no_weights(place)
+        try:
+            # Those of safetensors, or of PyTorch.
+            Archive.open(place.folder(), {})
+        except CfckError:
+            raise no_weights(place) from None
+        return place.folder()
+
+    def is_auto(self) -> bool:
+        """Whether the class is one that finds the class of a model by its configuration."""
+        return not isinstance(self.cls, type) or not issubclass(self.cls, torch.nn.Module)
+
+    def finish(self, model: Any) -> None:
+        """Sets what transformers takes from the folder beside configuration and weights."""
+        model.name_or_path = self.path
+        model.config.name_or_path = self.path
+        if self.kwargs.get("generation_config") is None and _can_generate(model):
+            with contextlib.suppress(OSError):
+                model.generation_config = transformers().GenerationConfig.from_pretrained(
+                    self.path, **self.hub
+                )
+
+
+def load(kind: Any, path: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """A model with its values, through the argument state_dict of from_pretrained().
+
+    Returns:
+        The model, and what was found while it was loaded if ``output_loading_info`` is given.
+    """
+    call = _Call.of(kind, path, args, kwargs)
+    weights = Weights(call.weights()).start()
+    weights.was_read = True
+    given = _with_dtype_name(call.kwargs)
+    result = call.cls.from_pretrained(
+        None, *call.args, config=call.config, state_dict=weights.lazy(), **given
+    )
+    model = result[0] if isinstance(result, tuple) else result
+    refuse_other_model(model, weights)
+    call.finish(model)
+    return result
+
+
+def _with_dtype_name(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, with the name of dtype that this version of transformers has."""
+    given = dict(kwargs)
+    wanted, other = ("dtype", "torch_dtype")[:: 1 if takes_dtype() else -1]
+    if other in given:
+        dtype = given.pop(other)
+        given.setdefault(wanted, dtype)
+    return given
+
+
+def refuse_other_model(model: torch.nn.Module, weights: Weights) -> None:
+    """Raises InvalidArgumentError where a model has got no tensor of its file at all.
+
+    transformers warns of it, and gives all parameters random values.
+    """
+    names = weights.archive.names()
+    if not weights.was_read or weights.n_decoded or not names:
+        return
+    if any(parameter.is_meta for parameter in model.parameters()):
+        return  # another process has the values
+    own = list(model.state_dict())
+    raise InvalidArgumentError(
+        f"{weights.path} has no tensor that {type(model).__name__} has: its names are "
+        f"{_some(names)}, those of the model {_some(own)}; its config.json may be that of another "
+        "model"
+    )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+def load_packed(kind: Any, path: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """A model whose large weights stay in the file, and are decoded when their layers run."""
+    for name in _NOT_PACKED:
+        if kwargs.get(name):
+            raise UnsupportedError(f"{name} cannot be given together with compressed=True")
+    call = _Call.of(kind, path, args, kwargs)
+    if getattr(call.config, "quantization_config", None) is not None:
+        raise UnsupportedError("compressed=True is not for models that transformers quantises")
+    device = _one_device(call.kwargs.pop("device_map", None))
+    generation_config = call.kwargs.pop("generation_config", None)
+    dtypes = [call.kwargs.pop(name, None) for name in ("dtype", "torch_dtype")]
+    for name in _WITHOUT_EFFECT:
+        call.kwargs.pop(name, None)
+    weights = Weights(call.weights())
+    dtype = _dtype(next((d for d in dtypes if d is not None), None), call.config, weights)
+    model = _without_values(call, dtype)
+    convert(model, _as_named(weights.archive, model), _FRAMEWORK, strict=False, prefetch=True)
+    model.eval()
+    call.finish(model)
+    if generation_config is not None:
+        model.generation_config = generation_config
+    return model if device is None else model.to(device)
+
+
+def _one_device(device_map: Any) -> torch.device | None:
+    """The device of a device map, which has to be a single one."""
+    if device_map is None:
+        return None
+    if isinstance(device_map, Mapping):
+        places = set(device_map.values())
+        if len(places) == 1 and "disk" not in places:
+            device_map = places.pop()
+    if device_map == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(device_map)
+    except (RuntimeError, TypeError):
+        raise UnsupportedError(
+            f"device_map={device_map!r}: with compressed=True a model is on one device"
+        ) from None
+
+
+def _dtype(given: Any, config: Any, weights: Weights) -> torch.dtype:
+    """The dtype of the model, on the rule of from_pretrained()."""
+    if given is None and not _is_auto_by_default():
+        return torch.get_default_dtype()
+    if given is None or given == "auto":
+        given = getattr(config, "dtype", None) or getattr(config, "torch_dtype", None)
+    if isinstance(given, str):
+        given = getattr(torch, given, None)
+    if given is None:
+        dtypes = [dtype_of(weights.archive.record(name).dtype) for name in weights.archive.names()]
+        given = next((dtype for dtype in dtypes if dtype.is_floating_point), torch.float32)
+    if not isinstance(given, torch.dtype) or not given.is_floating_point:
+        raise InvalidArgumentError(f"{given!r} is no dtype of floats")
+    return given
+
+
+def _is_auto_by_default() -> bool:
+    return int(str(transformers().__version__).split(".")[0]) >= 5
+
+
+def _without_values(call: _Call, dtype: torch.dtype) -> Any:
+    """The model, with its parameters on the device meta, and its buffers on the host."""
+    configs = [call.config]
+    configs += [
+        getattr(call.config, name, None) for name in getattr(call.config, "sub_configs", ())
+    ]
+    for config in configs:
+        if config is not None:
+            setattr(config, "dtype" if takes_dtype() else "torch_dtype", dtype)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with _parameters_on_meta():
+            if call.is_auto():
+                model = call.cls.from_config(call.config, *call.args, **call.kwargs)
+            else:
+                model = call.cls(call.config, *call.args, **call.kwargs)
+    finally:
+        torch.set_default_dtype(before)
+    model.tie_weights()
+    kept = [name for name in ("_keep_in_fp32_modules", "_keep_in_fp32_modules_strict")]
+    if dtype != torch.float32 and any(getattr(model, name, None) for name in kept):
+        raise UnsupportedError(
+            f"{type(model).__name__} keeps some layers in float32: compressed=True takes it with "
+            "dtype=torch.float32 alone"
+        )
+    return model
+
+
+@contextlib.contextmanager
+def _parameters_on_meta() -> Iterator[None]:
+    """In here parameters that this thread makes have no values, and take no time to be set."""
+    import threading
+
+    thread = threading.get_ident()
+
+    def to_meta(module: torch.nn.Module, name: str, parameter: Any) -> Any:
+        if threading.get_ident() != thread or parameter is None or parameter.is_meta:
+            return None
+        made = torch.nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+        made.__dict__.update(parameter.__dict__)
+        return made
+
+    hook = torch.nn.modules.module.register_module_parameter_registration_hook(to_meta)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _as_named(archive: Archive, model: Any) -> Archive:
+    """The archive under the names of the model, which may have a prefix more or less."""
+    own = set(model.state_dict(keep_vars=True))
+    prefix = getattr(model, "base_model_prefix", "") + "."
+    renamed = {}
+    for name in archive.names():
+        candidates = (name, name.removeprefix(prefix), prefix + name)
+        renamed[next((c for c in candidates if c in own), name)] = name
+    return archive.renamed(renamed)
+
+
+def _can_generate(model: Any) -> bool:
+    return hasattr(model, "can_generate") and bool(model.can_generate())
