@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from .._frameworks.torch_tensors import TorchFramework, dtype_of, torch_shape
 from .._io.archive import Archive
-from .._io.reader import memory_of
 from .._io.slices import Index, TensorSlice
 from .._native import RecordKind
 from ..errors import CfckError
@@ -19,6 +19,7 @@ from ..errors import CfckError
 _FRAMEWORK = TorchFramework()
 # At most this much is decoded before it is asked for.
 _AHEAD_BYTES = 256 << 20
+_ALIGNMENT = 64
 
 
 class Weights:
@@ -47,23 +48,25 @@ class Weights:
         names: list[str] = []
         left = _AHEAD_BYTES
         for name in self.archive.names():
-            record = self.archive.record(name)
-            left -= record.decoded_bytes
+            left -= self._n_bytes(name)
             if left < 0:
                 break
             # Tensors that share memory in the file are decoded apart: models may change one.
-            if record.kind != RecordKind.ALIAS:
+            if self.archive.record(name).kind != RecordKind.ALIAS:
                 names.append(name)
-        # Memory of the caller's thread is used again when a model was dropped: other threads get
-        # new pages each time, which takes longer than decoding.
-        memories = self.archive.allocate(names, memory_of(_FRAMEWORK))
+        self.archive.check_bytes(names)
         targets = []
-        for name, (memory, address, n_bytes) in zip(names, memories, strict=True):
-            self._ahead[name] = memory
-            targets.append((name, address, n_bytes))
+        for name, values in zip(names, _memory([self._n_bytes(name) for name in names])):
+            record = self.archive.record(name)
+            shape = torch_shape(record.dtype, record.shape)
+            self._ahead[name] = values.view(dtype_of(record.dtype)).reshape(shape)
+            targets.append((name, values.data_ptr(), values.numel()))
         self._thread = threading.Thread(target=self._decode, args=(targets,), name="cfck weights")
         self._thread.start()
         return self
+
+    def _n_bytes(self, name: str) -> int:
+        return self.archive.record(name).decoded_bytes
 
     def _decode(self, targets: list[tuple[str, int, int]]) -> None:
         try:
@@ -92,6 +95,22 @@ class Weights:
     def decoded(self) -> dict[str, torch.Tensor]:
         """All tensors on the host."""
         return {name: self.take(name) for name in self.archive.names()}
+
+
+def _memory(sizes: list[int]) -> list[torch.Tensor]:
+    """Tensors of bytes in one piece of memory, so that it is made of huge pages.
+
+    Each has a storage of its own. Page by page the system takes longer than decoding does.
+    """
+    rounded = [-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes]
+    # numpy asks for huge pages.
+    whole = np.empty(sum(rounded) + _ALIGNMENT, np.uint8)
+    begin = -whole.ctypes.data % _ALIGNMENT
+    tensors = []
+    for size, step in zip(sizes, rounded, strict=True):
+        tensors.append(torch.from_numpy(whole[begin : begin + size]))
+        begin += step
+    return tensors
 
 
 def _n_processors() -> int:

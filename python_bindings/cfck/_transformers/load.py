@@ -77,9 +77,25 @@ class _Call:
         call = cls(kind, os.fspath(path), args, rest, hub, rest.pop("variant", None))
         call.config = call._read_config()
         if call.cls is None:
-            names = getattr(call.config, "architectures", None) or ["AutoModel"]
-            call.cls = getattr(transformers(), names[0], None) or transformers().AutoModel
+            named = [getattr(transformers(), name, None) for name in call._architectures()]
+            call.cls = next((c for c in named if c is not None), transformers().AutoModel)
+        if not isinstance(call.cls, type) or not issubclass(call.cls, torch.nn.Module):
+            call.cls = call._found_by(call.cls)
         return call
+
+    def _architectures(self) -> list[str]:
+        return getattr(self.config, "architectures", None) or []
+
+    def _found_by(self, auto: Any) -> Any:
+        """The class of models that one of transformers' Auto classes has for the configuration."""
+        found = getattr(auto, "_model_mapping", {}).get(type(self.config), None)
+        if found is None:
+            # The error of transformers, which names what there is, or a class of somebody's own.
+            with torch.device("meta"):
+                return type(auto.from_config(self.config))
+        if not isinstance(found, tuple | list):
+            return found
+        return next((c for c in found if c.__name__ in self._architectures()), found[0])
 
     def _read_config(self) -> Any:
         library = transformers()
@@ -116,10 +132,6 @@ class _Call:
         except CfckError:
             raise no_weights(place) from None
         return place.folder()
-
-    def is_auto(self) -> bool:
-        """Whether the class is one that finds the class of a model by its configuration."""
-        return not isinstance(self.cls, type) or not issubclass(self.cls, torch.nn.Module)
 
     def finish(self, model: Any) -> None:
         """Sets what transformers takes from the folder beside configuration and weights."""
@@ -258,10 +270,7 @@ def _without_values(call: _Call, dtype: torch.dtype) -> Any:
     torch.set_default_dtype(dtype)
     try:
         with _parameters_on_meta():
-            if call.is_auto():
-                model = call.cls.from_config(call.config, *call.args, **call.kwargs)
-            else:
-                model = call.cls(call.config, *call.args, **call.kwargs)
+            model = call.cls(call.config, *call.args, **call.kwargs)
     finally:
         torch.set_default_dtype(before)
     model.tie_weights()
