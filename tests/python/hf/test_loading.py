@@ -40,9 +40,11 @@ def enabled():
 def both(folder, cls=None, **options):
     """The model by transformers' own way, and without a change to transformers."""
     cls = cls or transformers.AutoModel
+    cfck.transformers.enable()
     yield cls.from_pretrained(folder, **options)
     cfck.transformers.disable()
     yield cfck.transformers.from_pretrained(cls, folder, **options)
+    cfck.transformers.enable()
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -147,7 +149,6 @@ def test_heads_and_models_without_them(folders):
     for model in both(converted, transformers.BertForSequenceClassification):
         for name, tensor in transformers.BertModel.from_pretrained(source).state_dict().items():
             assert_same(model.bert.state_dict()[name], tensor)
-    cfck.transformers.enable()
     _, info = transformers.BertForSequenceClassification.from_pretrained(
         converted, output_loading_info=True
     )

@@ -1,0 +1,220 @@
+"""Folders and caches that have no model that could be loaded: each with an error that says why."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import cfck
+import pytest
+import torch
+from hf_models import (
+    cached_repository,
+    convert,
+    copy,
+    folders_in,
+    make,
+    outputs,
+    quiet,
+    transformers,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    return folders_in(tmp_path_factory.mktemp("hf"))
+
+
+@pytest.fixture(autouse=True)
+def enabled():
+    cfck.transformers.enable()
+    with quiet():
+        yield
+    cfck.transformers.disable()
+
+
+def calls():
+    """Loads a folder through transformers, and without a change to it."""
+    return transformers.AutoModel.from_pretrained, cfck.transformers.from_pretrained
+
+
+def refused(folder, error, message, **options):
+    for call in calls():
+        with pytest.raises(error, match=message):
+            call(folder, **options)
+
+
+def test_a_folder_without_weights(folders, tmp_path):
+    folder = copy(folders("bert")[1], tmp_path / "folder")
+    (folder / "model.cfck").unlink()
+    refused(folder, cfck.MissingFileError, "has no weights .*: no model.cfck or model.cfck.index")
+    refused(folder, OSError, "none of safetensors or PyTorch")
+    refused(folder, OSError, "no model.half.cfck", variant="half")
+
+
+def test_weights_under_another_name(folders, tmp_path):
+    folder = copy(folders("bert")[1], tmp_path / "folder")
+    (folder / "model.cfck").rename(folder / "small.cfck")
+    with pytest.raises(cfck.MissingFileError, match="it has small.cfck: rename it"):
+        transformers.AutoModel.from_pretrained(folder)
+
+
+def test_a_missing_folder(tmp_path):
+    refused(tmp_path / "nothing", OSError, "nothing")
+
+
+def sharded(tmp_path):
+    make("gpt2").save_pretrained(tmp_path / "a", max_shard_size="100KB")
+    return convert(tmp_path / "a", tmp_path / "b")
+
+
+def test_an_index_that_names_missing_shards(tmp_path):
+    folder = sharded(tmp_path)
+    shard = sorted(folder.glob("*.cfck"))[1]
+    shard.unlink()
+    refused(folder, cfck.MissingFileError, shard.name)
+
+
+@pytest.mark.parametrize("index", ["", "{", "[]", '{"weight_map": {"a": 3}}'])
+def test_a_damaged_index(tmp_path, index):
+    folder = sharded(tmp_path)
+    (folder / "model.cfck.index.json").write_text(index)
+    refused(folder, cfck.CfckError, "model.cfck.index.json")
+
+
+def test_a_config_of_another_architecture(folders, tmp_path):
+    folder = copy(folders("bert")[1], tmp_path / "folder")
+    (folder / "config.json").write_bytes((folders("llama")[1] / "config.json").read_bytes())
+    refused(folder, cfck.InvalidArgumentError, "has no tensor that Llama.* has: its names are emb")
+    with pytest.raises(RuntimeError, match="Missing key"):
+        cfck.transformers.from_pretrained(folder, compressed=True)
+
+
+def test_other_shapes(folders, tmp_path):
+    folder = copy(folders("bert")[1], tmp_path / "folder")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "hidden_size": 32}))
+    for call in calls():
+        with pytest.raises(RuntimeError, match="mismatch"):
+            call(folder)
+
+
+def test_a_file_that_was_renamed(folders, tmp_path):
+    folder = copy(folders("bert")[1], tmp_path / "folder")
+    (folder / "model.cfck").rename(folder / "model.safetensors")
+    with pytest.raises(cfck.InvalidArgumentError, match="is a .cfck file .* rename it to model.cf"):
+        transformers.AutoModel.from_pretrained(folder)
+    # Here the contents of a file decide, as everywhere in cfck.
+    model = cfck.transformers.from_pretrained(folder)
+    assert torch.equal(outputs(model), outputs(make("bert")))
+
+
+def test_safetensors_that_were_renamed(folders, tmp_path):
+    folder = copy(folders("bert")[0], tmp_path / "folder")
+    (folder / "model.safetensors").rename(folder / "model.cfck")
+    for call in calls():
+        assert torch.equal(outputs(call(folder)), outputs(make("bert")))
+
+
+def test_damaged_weights(folders, tmp_path):
+    folder = copy(folders("bert")[1], tmp_path / "folder")
+    path = folder / "model.cfck"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    refused(folder, cfck.ChecksumError, "model.cfck")
+    path.write_bytes(data[: len(data) // 2])
+    refused(folder, cfck.CfckError, "model.cfck")
+    path.write_bytes(b"")
+    refused(folder, cfck.CfckError, "model.cfck")
+
+
+def test_a_broken_link(folders, tmp_path):
+    folder = copy(folders("bert")[1], tmp_path / "folder")
+    (folder / "model.cfck").unlink()
+    (folder / "model.cfck").symlink_to(tmp_path / "gone")
+    refused(folder, cfck.MissingFileError, "is a link to .*gone, which is not there")
+
+
+PROGRAM = """
+import sys, torch, cfck.transformers, transformers
+transformers.utils.logging.set_verbosity_error()
+ids = torch.tensor([[5, 6, 7]])
+for call in (transformers.AutoModel.from_pretrained, cfck.transformers.from_pretrained):
+    try:
+        model = call(*sys.argv[1:])
+    except OSError as error:
+        print(type(error).__name__, error)
+        continue
+    with torch.no_grad():
+        print(type(model).__name__, repr(model(input_ids=ids)[0].sum().item()))
+"""
+
+
+def run(home, name="someone/model", **variables):
+    """Loads a model of the hub in a process of its own, which has another cache, and no network."""
+    environment = {
+        **os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore",
+        **variables,
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, name],
+        env=environment, check=True, capture_output=True, text=True, cwd=home,
+    )  # fmt: skip
+    return done.stdout.strip().splitlines()
+
+
+def expected_line(folder):
+    model = transformers.BertModel.from_pretrained(folder)
+    with torch.no_grad():
+        total = model(input_ids=torch.tensor([[5, 6, 7]]))[0].sum().item()
+    return f"BertModel {total!r}"
+
+
+def test_the_cache_of_the_hub(folders, tmp_path):
+    cached_repository(tmp_path, folders("bert")[1])
+    assert run(tmp_path) == [expected_line(folders("bert")[0])] * 2
+
+
+def test_shards_in_the_cache(folders, tmp_path):
+    make("bert").save_pretrained(tmp_path / "a", max_shard_size="100KB")
+    snapshot = cached_repository(tmp_path, convert(tmp_path / "a", tmp_path / "b"))
+    assert run(tmp_path) == [expected_line(tmp_path / "a")] * 2
+    shard = sorted(snapshot.glob("*.cfck"))[0]
+    pathlib.Path(os.path.realpath(shard)).unlink()
+    lines = run(tmp_path)
+    assert len(lines) == 2
+    assert all(line.startswith("MissingFileError") and shard.name in line for line in lines)
+
+
+def test_a_broken_link_in_the_cache(folders, tmp_path):
+    snapshot = cached_repository(tmp_path, folders("bert")[1])
+    blob = pathlib.Path(os.path.realpath(snapshot / "model.cfck"))
+    blob.unlink()
+    for line in run(tmp_path):
+        assert line.startswith("MissingFileError")
+        assert f"model.cfck is a link to {blob}, which is not there" in line
+
+
+def test_offline_without_weights(folders, tmp_path):
+    snapshot = cached_repository(tmp_path, folders("bert")[1])
+    (snapshot / "model.cfck").unlink()
+    first, second = run(tmp_path)
+    assert first.startswith("OSError") and "someone/model" in first
+    assert second.startswith("MissingFileError") and "offline" in second
+
+
+def test_a_read_only_cache(folders, tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    cached_repository(tmp_path, folders("bert")[1])
+    for folder, _, _ in os.walk(tmp_path):
+        os.chmod(folder, 0o555)
+    try:
+        assert run(tmp_path) == [expected_line(folders("bert")[0])] * 2
+    finally:
+        for folder, _, _ in os.walk(tmp_path):
+            os.chmod(folder, 0o755)
