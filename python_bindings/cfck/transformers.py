@@ -72,8 +72,8 @@ def from_pretrained(
             damage, as load_file; UnsupportedError for arguments that exclude ``compressed``.
         OSError, ValueError, RuntimeError: those of transformers.
 
-    May be called from several threads, as far as transformers may; where ``compressed`` is not set
-    it changes the default dtype of PyTorch for the time of the call, as transformers does.
+    Not thread-safe: transformers changes the default dtype of PyTorch, and functions of its own,
+    for the time of a call.
     """
     if isinstance(cls_or_path, str | os.PathLike):
         args = model_args if path is None else (path, *model_args)

@@ -246,7 +246,7 @@ def _save_pretrained(original: Callable[..., Any]) -> Callable[..., Any]:
             result = original(self, *args, **kwargs)
             _remove_others(signature.bind(self, *args, **kwargs).arguments, [], ["cfck"])
             return result
-        options, rest = split_options(kwargs)
+        options, rest = split_options(kwargs, signature.parameters)
         given = signature.bind(self, *args, **rest).arguments
         check_request(self, given)
         with saving(self, options) as now:

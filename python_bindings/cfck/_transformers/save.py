@@ -8,7 +8,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ import torch
 from .._frameworks.torch_tensors import TorchFramework
 from .._io.save import write_file
 from .._options.kinds import SaveFileOptions
-from .._options.signatures import names_of
+from .._options.signatures import instead, names_of
 from ..errors import InvalidArgumentError, UnsupportedError
 
 _FRAMEWORK = TorchFramework()
@@ -41,11 +41,21 @@ class _Saving:
 _SAVING: contextvars.ContextVar[_Saving | None] = contextvars.ContextVar("saving", default=None)
 
 
-def split_options(kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of save_file(), and the arguments that are left for transformers."""
+def split_options(
+    kwargs: Mapping[str, Any], arguments: Container[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of save_file(), and the arguments that are left for transformers.
+
+    Raises TypeError for others, which transformers would take no notice of.
+    """
     known = names_of(SaveFileOptions)
     options = {name: value for name, value in kwargs.items() if name in known}
-    return options, {name: value for name, value in kwargs.items() if name not in known}
+    rest = {name: value for name, value in kwargs.items() if name not in known}
+    for name in rest:
+        if name not in arguments:
+            advice = instead(name, sorted(known))
+            raise TypeError(f"unexpected keyword argument {name!r}{advice}")
+    return options, rest
 
 
 def check_request(model: Any, arguments: Mapping[str, Any]) -> None:

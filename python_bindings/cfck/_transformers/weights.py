@@ -121,17 +121,21 @@ def hub_weights(place: Place, only_cached: bool = False) -> str | None:
 
 
 def no_weights(place: Place) -> MissingFileError:
-    """The error for a folder that has no weights of any kind."""
+    """The error where there are no weights of any kind."""
     folder = place.folder()
     wanted = " or ".join(reversed(place.names()))
+    if not os.path.isdir(folder):
+        return MissingFileError(
+            f"{place.path} is no folder with weights, and the cache of the hub has no {wanted} of "
+            "such a repository; offline they would have to be there",
+            filename=place.path,
+        )
     others = sorted(
         name
-        for name in (os.listdir(folder) if os.path.isdir(folder) else ())
+        for name in os.listdir(folder)
         if name.endswith((_CFCK, _SAFETENSORS)) and name not in place.names()
     )
     advice = f"; it has {', '.join(others[:5])}: rename it, or name its variant" if others else ""
-    if not os.path.isdir(folder):
-        advice = "; there is no such folder"
     return MissingFileError(
         f"{folder} has no weights that transformers would load: no {wanted}, and none of "
         f"safetensors or PyTorch{advice}",

@@ -5,6 +5,7 @@ import json
 import cfck
 import pytest
 import torch
+from conftest import assert_same
 from hf_models import assert_equal, make, quiet, transformers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -89,7 +90,7 @@ def test_what_cannot_be_saved(tmp_path):
         model.save_pretrained(tmp_path, format="zip")
     with pytest.raises(cfck.UnsupportedError, match="does not upload"):
         model.save_pretrained(tmp_path, format="cfck", push_to_hub=True)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="did you mean quality"):
         model.save_pretrained(tmp_path, format="cfck", qualty="high")
     assert not names(tmp_path)
 
@@ -106,4 +107,5 @@ def test_dtypes(tmp_path):
     model = make("llama").to(torch.bfloat16)
     model.save_pretrained(tmp_path, format="cfck")
     loaded = transformers.LlamaForCausalLM.from_pretrained(tmp_path, torch_dtype="auto")
-    assert_equal(loaded, model)
+    for name, tensor in loaded.state_dict().items():
+        assert_same(tensor, model.state_dict()[name])

@@ -1,5 +1,6 @@
 """What cfck.transformers changes, and how it is put back."""
 
+import importlib
 import subprocess
 import sys
 
@@ -87,10 +88,6 @@ class Another:
             """Likewise."""
 
 
-def _find(pretrained_model_name_or_path, variant, gguf_file, use_safetensors):
-    """Takes what the function of transformers takes."""
-
-
 @pytest.mark.parametrize("change", [
     lambda patch: patch.delattr(modeling, "_get_resolved_checkpoint_files"),
     lambda patch: patch.setattr(modeling, "load_state_dict", lambda path, device: {}),
@@ -114,44 +111,29 @@ def test_versions_that_are_not_known(folders, monkeypatch, change):
         cfck.transformers.enable()
 
 
-def run(program):
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+def test_importing_enables():
+    importlib.reload(cfck.transformers)
+    assert cfck.transformers.is_enabled()
 
 
-def test_importing_is_enough(folders):
-    source, converted = folders("bert")
-    done = run(
-        "import cfck.transformers, transformers\n"
-        f"print(type(transformers.AutoModel.from_pretrained({str(converted)!r})).__name__)"
-    )
-    assert done.stdout == "BertModel\n", done.stderr
+def test_importing_with_a_version_that_is_not_known(folders, monkeypatch):
+    monkeypatch.delattr(modeling, "safe_save_file")
+    with pytest.warns(UserWarning, match="does not load models as versions") as caught:
+        importlib.reload(cfck.transformers)
+    assert [warning.category.__name__ for warning in caught] == ["VersionWarning"]
+    assert not cfck.transformers.is_enabled()
+    model = cfck.transformers.from_pretrained(folders("bert")[1])
+    assert torch.equal(outputs(model), outputs(make("bert")))
 
 
-def test_importing_with_a_version_that_is_not_known(folders):
-    _, converted = folders("bert")
-    done = run(
-        "import transformers.modeling_utils as m, warnings\n"
-        "del m.safe_save_file\n"
-        "with warnings.catch_warnings(record=True) as caught:\n"
-        "    import cfck.transformers\n"
-        "print(caught[0].category.__name__, cfck.transformers.is_enabled())\n"
-        f"print(type(cfck.transformers.from_pretrained({str(converted)!r})).__name__)"
-    )
-    assert done.stdout == "VersionWarning False\nBertModel\n", done.stderr
-
-
-def test_importing_without_transformers():
-    done = run(
-        "import sys, cfck\n"
-        "sys.modules['transformers'] = None\n"
-        "try:\n"
-        "    import cfck.transformers\n"
-        "except ImportError as error:\n"
-        "    print(error)\n"
-    )
-    assert "pip install torch transformers" in done.stdout, done.stderr
+def test_importing_without_transformers(monkeypatch):
+    for name in ("transformers", "transformers.modeling_utils"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match="pip install torch transformers"):
+        importlib.reload(cfck.transformers)
 
 
 def test_cfck_alone_imports_nothing_of_it():
-    done = run("import sys, cfck; print('transformers' in sys.modules, 'torch' in sys.modules)")
+    program = "import sys, cfck; print('transformers' in sys.modules, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "False False\n", done.stderr
