@@ -233,8 +233,8 @@ def load_model(
             which keep class, requires_grad, strides and what they are tied to.
         filename: a .cfck or safetensors file, a folder with a model, or its index; see safe_open.
         strict: raise where names are missing or unexpected. Buffers that the model does not keep
-            in state_dict() (persistent=False) are neither; they keep their values, if they have
-            some.
+            in state_dict() (persistent=False) are neither; they keep their values, and those of
+            meta stay without, unless the file has some.
         device: where tensors of meta go; others go where the model has them.
         **options: as in load_file.
 

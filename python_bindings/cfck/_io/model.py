@@ -37,14 +37,15 @@ class Outcome:
     # has others.
     conflicts: dict[str, str]
     # Buffers on the device meta that are not part of state_dict(), among those that are missing.
-    without_values: list[str] = dataclasses.field(default_factory=list)
+    without_values: set[str] = dataclasses.field(default_factory=set)
 
     def check(self, model: torch.nn.Module) -> None:
         """Raises torch's error if anything is missing or unexpected."""
-        if not self.missing and not self.unexpected:
+        missing = self.missing - self.without_values
+        if not missing and not self.unexpected:
             return
         message = f"Error(s) in loading state_dict for {type(model).__name__}:"
-        for kind, names in (("Missing", self.missing), ("Unexpected", self.unexpected)):
+        for kind, names in (("Missing", missing), ("Unexpected", self.unexpected)):
             if names:
                 quoted = ", ".join(f'"{printable(name)}"' for name in sorted(names))
                 message += f"\n    {kind} key(s) in state_dict: {quoted}"
@@ -53,14 +54,7 @@ class Outcome:
                 f'\n    "{printable(kept)}" and "{printable(name)}" share memory in the model, '
                 "but their values in the file differ"
             )
-        if self.without_values:
-            quoted = ", ".join(f'"{name}"' for name in self.without_values)
-            message += (
-                f"\n    {quoted}: a buffer on the device meta that is not part of state_dict() "
-                "gets no values from files; make it on the host, or use strict=False and set it "
-                "yourself"
-            )
-        advice = advice_on_names(self.unexpected, self.missing)
+        advice = advice_on_names(self.unexpected, missing)
         if advice is not None:
             message += f"\n    {advice}"
         raise RuntimeError(message)
@@ -99,7 +93,7 @@ def load_into(
     still = {name for one in meta_tensors(model) for name in one.names}
     others = {name for name, t in _own(model).items() if t.is_meta}
     outcome.missing |= still | others
-    outcome.without_values = sorted(still & set(non_persistent_buffers(model)))
+    outcome.without_values = still & set(non_persistent_buffers(model))
     return outcome
 
 

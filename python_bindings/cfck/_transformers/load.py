@@ -104,7 +104,9 @@ class _Call:
             return config
         reader = getattr(self.cls, "config_class", None) or library.AutoConfig
         # A dtype is an argument of the model here, and not of its configuration.
-        dtypes = {n: self.kwargs.pop(n) for n in ("dtype", "torch_dtype") if n in self.kwargs}
+        dtypes: dict[str, Any] = {
+            n: self.kwargs.pop(n) for n in ("dtype", "torch_dtype") if n in self.kwargs
+        }
         found, self.kwargs = reader.from_pretrained(
             self.path if config is None else config,
             return_unused_kwargs=True,

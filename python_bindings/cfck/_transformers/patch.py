@@ -208,7 +208,6 @@ def _writing(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _from_pretrained(original: Any) -> Any:
-    @functools.wraps(original.__func__)
     def from_pretrained(cls: Any, *args: Any, compressed: bool = False, **kwargs: Any) -> Any:
         call = original.__get__(None, cls)
         if not is_enabled():
@@ -222,6 +221,7 @@ def _from_pretrained(original: Any) -> Any:
             refuse_other_model(result[0] if isinstance(result, tuple) else result, weights)
         return result
 
+    functools.update_wrapper(from_pretrained, original.__func__)
     return classmethod(from_pretrained)
 
 

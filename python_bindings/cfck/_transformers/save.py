@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Container, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -33,7 +33,7 @@ class _Saving:
         written: the names of files that were written.
     """
 
-    options: dict[str, Any]
+    options: SaveFileOptions
     buffers: dict[str, str]
     written: list[str] = dataclasses.field(default_factory=list)
 
@@ -43,7 +43,7 @@ _SAVING: contextvars.ContextVar[_Saving | None] = contextvars.ContextVar("saving
 
 def split_options(
     kwargs: Mapping[str, Any], arguments: Container[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[SaveFileOptions, dict[str, Any]]:
     """The options of save_file(), and the arguments that are left for transformers.
 
     Raises TypeError for others, which transformers would take no notice of.
@@ -55,7 +55,7 @@ def split_options(
         if name not in arguments:
             advice = instead(name, sorted(known))
             raise TypeError(f"unexpected keyword argument {name!r}{advice}")
-    return options, rest
+    return cast(SaveFileOptions, options), rest
 
 
 def check_request(model: Any, arguments: Mapping[str, Any]) -> None:
@@ -72,7 +72,7 @@ def check_request(model: Any, arguments: Mapping[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def saving(model: torch.nn.Module, options: dict[str, Any]) -> Iterator[_Saving]:
+def saving(model: torch.nn.Module, options: SaveFileOptions) -> Iterator[_Saving]:
     """In here save_tensors() of this thread writes .cfck files."""
     names = (name for name, _ in model.named_buffers(remove_duplicate=False))
     now = _Saving(options, dict.fromkeys(names, "buffer"))

@@ -242,7 +242,8 @@ def _cache_folder(place: Place) -> str | None:
         return os.fspath(folder)
     # Older versions of transformers have a variable of their own for it.
     hub = importlib.import_module("transformers.utils.hub")
-    return getattr(hub, "TRANSFORMERS_CACHE", None)
+    default: str | None = getattr(hub, "TRANSFORMERS_CACHE", None)
+    return default
 
 
 def _revision(place: Place) -> str | None:

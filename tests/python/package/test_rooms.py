@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "_calibration": {"_common", "_frameworks", "_options", "_io", "_evaluation"},
     "_shrink": {"_common", "_frameworks", "_options", "_io", "_evaluation", "_calibration"},
     "_training": {"_common", "_frameworks", "_options", "_io", "_evaluation"},
+    "_transformers": {"_common", "_frameworks", "_options", "_io", "_streaming"},
     "_program": {"_shrink"},
 }
 
