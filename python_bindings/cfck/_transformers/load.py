@@ -14,7 +14,7 @@ from .._frameworks.torch_tensors import TorchFramework, dtype_of
 from .._io.archive import Archive
 from .._streaming.convert import convert
 from ..errors import CfckError, InvalidArgumentError, UnsupportedError
-from .installed import takes_dtype, transformers
+from .installed import modeling, takes_dtype, transformers, unknown_part
 from .lazy import Weights
 from .weights import HUB_ARGUMENTS, Place, hub_weights, local_weights, no_weights
 
@@ -154,10 +154,12 @@ def load(kind: Any, path: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any])
     """
     call = _Call.of(kind, path, args, kwargs)
     weights = Weights(call.weights()).start()
-    weights.was_read = True
+    # Code that is not known may look at tensors in other ways than by indexing them.
+    weights.was_read = unknown_part(modeling()) is None
+    tensors: Mapping[str, Any] = weights.lazy() if weights.was_read else weights.decoded()
     given = _with_dtype_name(call.kwargs)
     result = call.cls.from_pretrained(
-        None, *call.args, config=call.config, state_dict=weights.lazy(), **given
+        None, *call.args, config=call.config, state_dict=tensors, **given
     )
     model = result[0] if isinstance(result, tuple) else result
     refuse_other_model(model, weights)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import UnsupportedError
-from .installed import KNOWN_VERSIONS, modeling, transformers
+from .installed import FIND, KNOWN_VERSIONS, READ, WRITE, modeling, transformers, unknown_part
 from .lazy import Weights
 from .load import load_packed, refuse_other_model
 from .save import (
@@ -38,15 +38,6 @@ from .weights import (
     no_weights,
     refuse_renamed,
 )
-
-_FIND, _READ, _WRITE = "_get_resolved_checkpoint_files", "load_state_dict", "safe_save_file"
-# Functions of transformers that call those above, and the arguments that these take.
-_CALLERS = {_FIND: "from_pretrained", _READ: "_load_pretrained_model", _WRITE: "save_pretrained"}
-_ARGUMENTS = {
-    _FIND: ("pretrained_model_name_or_path", "variant", "gguf_file", "use_safetensors"),
-    _READ: ("checkpoint_file", "map_location"),
-    _WRITE: ("tensors", "filename", "metadata"),
-}
 
 _LOCK = threading.Lock()
 # What was replaced: the object, the name, what was there, and what is there now.
@@ -76,9 +67,9 @@ def enable() -> None:
                 "cfck.transformers.from_pretrained(), which needs nothing of it"
             )
         model = module.PreTrainedModel
-        _replace(module, _FIND, _finding(getattr(module, _FIND)))
-        _replace(module, _READ, _reading(getattr(module, _READ)))
-        _replace(module, _WRITE, _writing(getattr(module, _WRITE)))
+        _replace(module, FIND, _finding(getattr(module, FIND)))
+        _replace(module, READ, _reading(getattr(module, READ)))
+        _replace(module, WRITE, _writing(getattr(module, WRITE)))
         _replace(model, "from_pretrained", _from_pretrained(vars(model)["from_pretrained"]))
         _replace(model, "save_pretrained", _save_pretrained(vars(model)["save_pretrained"]))
 
@@ -96,23 +87,6 @@ def disable() -> None:
 def is_enabled() -> bool:
     """Whether transformers loads and saves .cfck files."""
     return bool(_replaced)
-
-
-def unknown_part(module: Any) -> str | None:
-    """What is other in this version of transformers; None: nothing that matters."""
-    model = module.PreTrainedModel
-    for name, arguments in _ARGUMENTS.items():
-        function = getattr(module, name, None)
-        if function is None:
-            return f"it has no {name}"
-        lacking = set(arguments) - set(inspect.signature(function).parameters)
-        if lacking:
-            return f"{name} does not take {', '.join(sorted(lacking))}"
-        caller = inspect.unwrap(getattr(model, _CALLERS[name]))
-        code = getattr(caller, "__code__", None)
-        if code is None or name not in code.co_names:
-            return f"{_CALLERS[name]} does not call {name}"
-    return None
 
 
 def _replace(place: Any, name: str, now: Any) -> None:
@@ -136,6 +110,8 @@ def _finding(original: Callable[..., Any]) -> Callable[..., Any]:
             return [_open(found)], None
         try:
             files, metadata = original(*args, **kwargs)
+            if files and files[0] is None:  # of some versions, where a cache has no weights
+                raise no_weights(place)
         except OSError:
             if os.path.isdir(place.path):
                 raise no_weights(place) from None
@@ -208,7 +184,7 @@ def _writing(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _from_pretrained(original: Any) -> Any:
-    def from_pretrained(cls: Any, *args: Any, compressed: bool = False, **kwargs: Any) -> Any:
+    def from_pretrained(cls: Any, /, *args: Any, compressed: bool = False, **kwargs: Any) -> Any:
         call = original.__get__(None, cls)
         if not is_enabled():
             return call(*args, **kwargs, **({"compressed": True} if compressed else {}))

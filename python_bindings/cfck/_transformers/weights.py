@@ -239,7 +239,7 @@ def _refuse_broken_links(place: Place, name: str) -> None:
 def _cache_folder(place: Place) -> str | None:
     folder = place.hub.get("cache_dir")
     if folder is not None:
-        return os.fspath(folder)
+        return str(os.fspath(folder))
     # Older versions of transformers have a variable of their own for it.
     hub = importlib.import_module("transformers.utils.hub")
     default: str | None = getattr(hub, "TRANSFORMERS_CACHE", None)
