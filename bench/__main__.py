@@ -28,6 +28,7 @@ COMMANDS = {
         "how long kernels should take, by a model, against an H100",
     ),
     "streaming": ("streaming.command", "models that run from a compressed file"),
+    "pretrained": ("pretrained.command", "transformers' from_pretrained of converted folders"),
     "calibration": ("calibration.command", "what calibrate, refine and shrink cost and achieve"),
     "training": ("training.command", "compression learned in training: bits at equal scores"),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -37,7 +36,7 @@ class Weights:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.archive = Archive.open(path, {"threads": max(1, _n_processors() - 1)})
+        self.archive = Archive.open(path, {})
         self.was_read = False
         self.n_decoded = 0
         self._thread: threading.Thread | None = None
@@ -111,10 +110,6 @@ def _memory(sizes: list[int]) -> list[torch.Tensor]:
         tensors.append(torch.from_numpy(whole[begin : begin + size]))
         begin += step
     return tensors
-
-
-def _n_processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class LazyTensor:

@@ -1,0 +1,1 @@
+"""Models of transformers whose weights are .cfck files."""
