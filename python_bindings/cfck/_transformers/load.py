@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -290,8 +291,6 @@ def _without_values(call: _Call, dtype: torch.dtype) -> Any:
 @contextlib.contextmanager
 def _parameters_on_meta() -> Iterator[None]:
     """In here parameters that this thread makes have no values, and take no time to be set."""
-    import threading
-
     thread = threading.get_ident()
 
     def to_meta(module: torch.nn.Module, name: str, parameter: Any) -> Any:
