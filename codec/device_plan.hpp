@@ -43,6 +43,11 @@ struct DeviceMemoryNeeds {
   std::uint64_t escapes_bytes = 0;
 };
 
+// Encoders cut a chunk into a segment for each so many values begun, or fewer, and into no more of
+// them than these.
+inline constexpr std::uint64_t kMinSegmentValues = std::uint64_t{1} << 16;
+inline constexpr std::uint64_t kMostSegments = 16;
+
 // What a kernel is told of a segment, or of a chunk that has no others. Each is a DeviceChunk.
 struct SegmentPlan {
   std::uint32_t first_value = 0;

@@ -1,5 +1,5 @@
 // Segments of a chunk with the entropy stage `rans`: runs of groups that have lane sets of their
-// own, so that a device decodes them side by side (codec/entropy/rans.md, section 5).
+// own, so that a device decodes them side by side (codec/entropy/rans.md, section 6).
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The header of a lossless chunk (codec/lossless/spec.md, section 2).
+// The header of a lossless chunk (codec/lossless/spec.md, sections 2 to 4).
 #pragma once
 
 #include <array>

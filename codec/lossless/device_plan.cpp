@@ -12,6 +12,8 @@
 namespace cfck::codec {
 namespace {
 
+static_assert(kMinSegmentValues == kSegmentGroups * kGroupSize && kMostSegments == kMaxSegments);
+
 // The kernel that decodes mode 2; kHost where there is none for the dtype.
 DecodeMethod choose_kernel(DType dtype, device::Kernel& kernel) {
   switch (dtype) {

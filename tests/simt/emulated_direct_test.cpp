@@ -255,8 +255,8 @@ TEST_P(EmulatedDirectSegments, ValuesAreThoseOfTheCpu) {
                                sample.info.n_elems, nullptr};
   const auto header = parse_direct_header(direct, *direct_geometry(sample.shape), sample.payload);
   ASSERT_TRUE(header);
-  ASSERT_EQ(header->n_segments, 2u);
-  for (unsigned i = 0; i < 2; ++i) {
+  ASSERT_GE(header->n_segments, 2u);
+  for (unsigned i = 0; i < header->n_segments; ++i) {
     EXPECT_GT(header->segments[i].n_exact, 0u);
     EXPECT_GT(header->segments[i].n_escapes, header->segments[i].n_exact);
   }

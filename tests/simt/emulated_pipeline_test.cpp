@@ -368,5 +368,30 @@ TEST(DevicePlans, ManyChunks) {
   }
 }
 
+// Each of these chunks has 16 segments, of which a device is told as of chunks. Kernels do nothing.
+TEST(EmulatedPlans, ManySegments) {
+  constexpr std::uint64_t kChunks = 32;
+  constexpr std::uint32_t kChunkValues = 1 << 20;
+  const Bytes floats = weights(5, kChunkValues);
+  Bytes tensor(kChunks * kChunkValues * 2);
+  for (std::uint64_t i = 0; i < kChunks * kChunkValues; ++i) {
+    std::memcpy(&tensor[2 * i], &floats[(i * 4 + i / kChunkValues * 36) % floats.size() + 2], 2);
+  }
+  EncodeOptions options;
+  options.chunk_elems = kChunkValues;
+  options.entropy = EntropyId::kRans;
+  const Bytes bytes = write_file(
+      [&](Writer& writer) {
+        expect_ok(writer.add("t", TensorView{DType::kBF16, {kChunks * kChunkValues}, tensor}));
+      },
+      options);
+  const FakeSettings settings("idle");
+  for (const FileIn place : {FileIn::kHostMemory, FileIn::kDeviceMemory}) {
+    const DeviceLoadResult loaded = load_all(take(PlacedFile(bytes, place).open()));
+    expect_ok(loaded.result);
+    EXPECT_EQ(loaded.summary.device_bytes, tensor.size());
+  }
+}
+
 }  // namespace
 }  // namespace cfck::test

@@ -63,6 +63,7 @@ class ChunkDecoder {
     };
     s_.mask = take(h_.mask_bytes);
     s_.bin_escapes = take(2 * std::size_t{segment_.n_bin_escapes});
+    escapes_at_ = at;
     s_.escape_flags = take((std::size_t{segment_.n_escapes} + 7) / 8);
     s_.escape_indices = take(segment_.code_bytes);
     s_.exact = take(std::size_t{segment_.n_exact} * value_bytes_);
@@ -83,14 +84,14 @@ class ChunkDecoder {
     CFCK_TRY(merge());
     if (!parameters_.coefficients.empty()) {
       if (!restore_indices(geometry_, parameters_.coefficients, info_.first_elem, indices_)) {
-        return corrupt("a predicted index is out of range", h_.body_bytes);
+        return corrupt("a predicted index is out of range", coded_at_);
       }
     }
     const auto in_range = [](std::int32_t code) {
       return (code >= -kMaxIndex && code <= kMaxIndex) || code == kExact || code == kMasked;
     };
     if (may_exceed_ && !std::all_of(indices_.begin(), indices_.end(), in_range)) {
-      return corrupt("a quantisation index is out of range", h_.body_bytes);
+      return corrupt("a quantisation index is out of range", coded_at_);
     }
     return write_values(out);
   }
@@ -229,7 +230,7 @@ class ChunkDecoder {
 
   Result<void> read_escapes() {
     std::int32_t* const escapes = buffers_.escaped_indices.reserve(segment_.n_escapes);
-    VarintReader in(s_.escape_indices, h_.header_bytes);
+    VarintReader in(s_.escape_indices, escapes_at_ + s_.escape_flags.size());
     std::size_t n_exact = 0;
     for (std::size_t i = 0; i < segment_.n_escapes; ++i) {
       escapes[i] = kExact;
@@ -240,12 +241,12 @@ class ChunkDecoder {
       CFCK_TRY_ASSIGN(const std::uint32_t coded, in.varint());
       escapes[i] = unzigzag(coded);
       if (escapes[i] == kExact || escapes[i] == kMasked) {
-        return corrupt("an escaped index is out of range", h_.header_bytes);
+        return corrupt("an escaped index is out of range", escapes_at_);
       }
       may_exceed_ = may_exceed_ || escapes[i] > kMaxIndex || escapes[i] < -kMaxIndex;
     }
     if (n_exact != segment_.n_exact || !in.at_end()) {
-      return corrupt("the length of the escapes differs from the header", h_.header_bytes);
+      return corrupt("the length of the escapes differs from the header", escapes_at_);
     }
     from_.escapes = escapes;
     from_.n_escapes = segment_.n_escapes;
@@ -272,7 +273,7 @@ class ChunkDecoder {
   bool is_in_place() const { return bins_ == nullptr && (h_.flags & kDirectMask) == 0; }
 
   Error wrong_escapes() const {
-    return corrupt("the number of escapes differs from what the symbols need", h_.header_bytes);
+    return corrupt("the number of escapes differs from what the symbols need", escapes_at_);
   }
 
   // Decodes symbols some groups at a time and merges them, either to indices or to values.
@@ -382,6 +383,7 @@ class ChunkDecoder {
   Scratch& scratch_;
   ChunkBuffers& buffers_;
   RansScratch& rans_;
+  std::size_t escapes_at_ = 0;
   std::uint32_t coded_at_ = 0;
   std::size_t in_tail_ = 0;  // raw bytes that the lanes carry
   ValueSteps steps_;

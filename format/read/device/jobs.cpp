@@ -3,19 +3,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bytes.hpp"
 #include "codec/device_chunk.hpp"
+#include "codec/device_plan.hpp"
 #include "device/batches.hpp"
 #include "format/read/chunks/frames.hpp"
 
 namespace cfck::format {
 namespace {
 
-// An extent, a chunk, its parameters, two copies or a gathering, and statuses.
-constexpr std::size_t kTaskBytes = sizeof(device::Extent) + sizeof(codec::DeviceChunk) +
-                                   sizeof(codec::DeviceParameters) + 2 * sizeof(device::Copy) +
-                                   sizeof(device::Gather) + 64;
-// More than any header of a chunk that has no parameters of its own.
-constexpr std::size_t kHeaderBytes = 256;
+// An extent, two copies or a gathering, and statuses; beside them the segments.
+constexpr std::size_t kTaskBytes =
+    sizeof(device::Extent) + 2 * sizeof(device::Copy) + sizeof(device::Gather) + 64;
+// A segment, its parameters and its status.
+constexpr std::size_t kSegmentBytes =
+    sizeof(codec::DeviceChunk) + sizeof(codec::DeviceParameters) + sizeof(std::uint64_t);
+// More than almost any header of a chunk that has no parameters of its own: those of 16 segments
+// with escapes take about 280. A chunk with a longer one is the host's.
+constexpr std::size_t kHeaderBytes = 384;
 
 // Whether no device decodes chunks of the record, as far as the index shows.
 bool is_for_host(const ReadSet& wanted, const WantedChunk& part) {
@@ -114,10 +119,32 @@ std::size_t place_bytes(const DeviceReads& reads, const DeviceJob& job) {
   }
 }
 
+std::uint64_t most_segments(const Record& record, std::uint64_t n_elems) {
+  if (record.entropy != EntropyId::kRans) {
+    return 1;
+  }
+  const std::uint64_t n_values = (record.dtype == DType::kC64 ? 2 : 1) * n_elems;
+  return std::clamp<std::uint64_t>(ceil_div(n_values, codec::kMinSegmentValues), 1,
+                                   codec::kMostSegments);
+}
+
 std::size_t description_bytes(const ReadSet& wanted, const DeviceJob& job) {
-  const std::size_t n_tasks =
-      job.kind == JobKind::kPack ? wanted.packs()[job.pack].reads.size() : 1;
-  return n_tasks * kTaskBytes;
+  const auto bytes_of = [](std::uint64_t n_segments) {
+    return kTaskBytes + static_cast<std::size_t>(n_segments) * kSegmentBytes;
+  };
+  if (job.kind == JobKind::kChunk) {
+    const ChunkPlace place = wanted.place_of(job.wanted);
+    return bytes_of(most_segments(place.stored->record, place.n_elems));
+  }
+  if (job.kind != JobKind::kPack) {
+    return bytes_of(1);
+  }
+  std::size_t n_bytes = 0;
+  for (const std::size_t read : wanted.packs()[job.pack].reads) {
+    const Record& record = wanted.reads()[read].stored->record;
+    n_bytes += bytes_of(most_segments(record, record.n_elems));
+  }
+  return n_bytes;
 }
 
 std::size_t likely_slot_bytes(const DeviceReads& reads, const DeviceJob& job) {

@@ -104,6 +104,10 @@ std::size_t most_slot_bytes(const DeviceReads& reads, const DeviceJob& job);
 std::size_t place_bytes(const DeviceReads& reads, const DeviceJob& job);
 std::size_t description_bytes(const ReadSet& wanted, const DeviceJob& job);
 
+// The number of segments that description_bytes() counts of a chunk of so many elements: no encoder
+// makes more.
+std::uint64_t most_segments(const Record& record, std::uint64_t n_elems);
+
 // Nothing where the codec is unknown, or is raw.
 codec::DeviceTraits device_traits_of(CodecId codec);
 

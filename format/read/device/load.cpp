@@ -61,7 +61,9 @@ DeviceMemoryPlan DeviceLoad::plan_memory() {
     total = std::min(total + likely_slot_bytes(reads_, job), enough);
   }
   if (!wanted_.deferred().empty()) {
-    largest = std::max(largest, kPieceBytes + description_bytes(wanted_, {}));
+    DeviceJob gather_job;
+    gather_job.kind = JobKind::kGather;
+    largest = std::max(largest, kPieceBytes + description_bytes(wanted_, gather_job));
   }
   jobs_.assign(std::make_move_iterator(jobs.begin()), std::make_move_iterator(jobs.end()));
   const std::size_t part = part_bytes(total);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/run_guarded.hpp"
 #include "format/container/frame_fields.hpp"
 #include "format/read/chunks/decode.hpp"
 #include "format/read/chunks/frames.hpp"
@@ -238,7 +239,8 @@ Result<void> DeviceSlot::plan(DeviceTask& task, const StoredRecord& stored,
     return {};
   }
   CFCK_TRY_ASSIGN(const bool has_mask, place_mask(task, payload, scratch));
-  if (!has_mask || !place_vectors(task)) {
+  const bool is_described = task.plan.segments.size() <= most_segments(stored.record, info.n_elems);
+  if (!has_mask || !is_described || !place_vectors(task)) {
     task.plan.method = codec::DecodeMethod::kHost;
   }
   return {};

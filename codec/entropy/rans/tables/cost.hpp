@@ -1,5 +1,5 @@
 // The cost of symbols under a frequency table, in integers (codec/entropy/rans.md, section
-// 6).
+// 7).
 #pragma once
 
 #include <array>
