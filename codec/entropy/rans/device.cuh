@@ -343,17 +343,23 @@ CFCK_DEVICE bool open_device_section(DeviceBytes coded, DeviceBytes apart, const
   return true;
 }
 
+// Returns where the n bits of the lane end, if those of lane 0 begin at `begin`. In a function of
+// its own, whose registers are not the caller's.
+CFCK_DEVICE_CALL std::uint32_t end_of_bits(std::uint32_t n, std::uint32_t begin) {
+  return begin + simt::running_sum(n);
+}
+
 // Reads numbers of words and states, from `at` on. `rings` are n_sets of the warp.
 template <unsigned n_sets>
 CFCK_DEVICE bool open_device_lanes(DeviceBytes section, std::uint32_t at, WordRing* rings,
                                    DeviceLanes<n_sets>& lanes) {
   DeviceFields fields(section.part(at, section.n_bytes - at));
-  std::uint64_t n_bytes[n_sets];
+  std::uint32_t n_words[n_sets];
   std::uint64_t all_bytes = 0;
   CFCK_UNROLL
   for (unsigned set = 0; set < n_sets; ++set) {
-    n_bytes[set] = 2 * std::uint64_t{fields.varint()};
-    all_bytes += n_bytes[set];
+    n_words[set] = fields.varint();
+    all_bytes += 2 * std::uint64_t{n_words[set]};
   }
   if (fields.failed) {
     return false;
@@ -364,14 +370,14 @@ CFCK_DEVICE bool open_device_lanes(DeviceBytes section, std::uint32_t at, WordRi
   if (states.n_bytes < end / 8) {
     return false;
   }
-  std::uint32_t lengths[n_sets];
-  std::uint32_t places[n_sets];
+  constexpr unsigned kLengthShift = 16;
   CFCK_UNROLL
   for (unsigned set = 0; set < n_sets; ++set) {
     const unsigned lane = set * simt::kWarpLanes + simt::lane();
-    lengths[set] = kRansStateBits + bits_at(states, lane * kRansLengthBits, kRansLengthBits);
-    const std::uint32_t until = end + simt::running_sum(lengths[set]);
-    places[set] = until - lengths[set];
+    const std::uint32_t length =
+        kRansStateBits + bits_at(states, lane * kRansLengthBits, kRansLengthBits);
+    const std::uint32_t until = end_of_bits(length, end);
+    lanes.state[set] = length << kLengthShift | (until - length);  // where the bits are
     end = simt::shuffle(until, simt::kWarpLanes - 1);
   }
   const std::uint32_t state_bytes = (end + 7) / 8;
@@ -381,12 +387,14 @@ CFCK_DEVICE bool open_device_lanes(DeviceBytes section, std::uint32_t at, WordRi
   }
   CFCK_UNROLL
   for (unsigned set = 0; set < n_sets; ++set) {
-    lanes.state[set] = (1u << lengths[set]) | bits_at(states, places[set], lengths[set]);
+    const std::uint32_t length = lanes.state[set] >> kLengthShift;
+    const std::uint32_t place = lanes.state[set] & ((1u << kLengthShift) - 1);
+    lanes.state[set] = (1u << length) | bits_at(states, place, length);
   }
   std::uint32_t next = at + state_bytes;
   CFCK_UNROLL
   for (unsigned set = 0; set < n_sets; ++set) {
-    const std::uint32_t end_of_set = next + static_cast<std::uint32_t>(n_bytes[set]);
+    const std::uint32_t end_of_set = next + 2 * n_words[set];
     lanes.at[set] = kRingWords;
     if (simt::lane() == 0) {
       rings[set].next = next;
