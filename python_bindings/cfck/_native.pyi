@@ -263,6 +263,7 @@ class DeviceLoad:
 
     @property
     def staging_bytes(self) -> int: ...
+
     @property
     def least_staging_bytes(self) -> int: ...
 
