@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "codec/common/groups.hpp"
 
@@ -20,6 +21,18 @@ inline constexpr std::size_t kSegmentGroupsOfFewBits = 1024;
 constexpr unsigned n_segments_for(std::size_t n_groups, std::size_t most) {
   const std::size_t n = (n_groups + most - 1) / most;
   return n < 1 ? 1 : n < kMaxSegments ? static_cast<unsigned>(n) : kMaxSegments;
+}
+
+// Counts a symbol that few values have: most of the search is memchr's, which vectors do.
+inline std::size_t count_rare(const std::uint8_t* symbols, std::size_t n, std::uint8_t symbol) {
+  std::size_t found = 0;
+  for (const std::uint8_t* const end = symbols + n;
+       (symbols = static_cast<const std::uint8_t*>(
+            std::memchr(symbols, symbol, static_cast<std::size_t>(end - symbols)))) != nullptr;
+       ++symbols) {
+    ++found;
+  }
+  return found;
 }
 
 // The groups of a chunk in n segments: all segments but the last have equally many.

@@ -334,10 +334,11 @@ class SymbolsEncoder {
     }
     runs.values = run(rest.symbols, n_symbols, places, 0);
     rest.symbols += n_symbols;
-    // Few chunks have escapes.
-    const std::uint8_t* const symbols = runs.values.symbols;
-    const auto n_escapes =
-        rest.escapes.empty() ? 0 : std::count(symbols, symbols + n_symbols, Format::kSymbolEscape);
+    const std::size_t n_escapes =
+        header_.n_segments == 1
+            ? rest.escapes.size() / sizeof(Word)
+            : count_rare(runs.values.symbols, rest.escapes.empty() ? 0 : n_symbols,
+                         Format::kSymbolEscape);
     SegmentHeader& header = header_.segments[i];
     header.n_escapes = static_cast<std::uint32_t>(n_escapes);
     segments_[i].bin_escapes = take_front(rest.bin_escapes, 2 * std::size_t{header.n_bin_escapes});

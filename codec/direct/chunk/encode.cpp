@@ -296,12 +296,14 @@ class ChunkEncoder {
     DirectSegmentSections& from = rest.sections;
     const SymbolStream symbols =
         take_front(rest.symbols, is_last ? rest.symbols.size() : n_symbols);
-    const auto n_escapes =
-        from.escapes.empty() ? 0 : std::ranges::count(symbols, std::uint8_t{kSymbolEscape});
+    const std::size_t n_escapes =
+        is_last
+            ? from.escapes.size()
+            : count_rare(symbols.data(), from.escapes.empty() ? 0 : symbols.size(), kSymbolEscape);
     DirectSegmentSections& to = segments_[i];
     to.bin_escapes =
         take_front(from.bin_escapes, 2 * std::size_t{header_.segments[i].n_bin_escapes});
-    to.escapes = take_front(from.escapes, static_cast<std::size_t>(n_escapes));
+    to.escapes = take_front(from.escapes, n_escapes);
     const auto n_exact = from.exact.empty() ? 0 : std::ranges::count(to.escapes, kExact);
     to.exact = take_front(from.exact, value_bytes_ * static_cast<std::size_t>(n_exact));
     to.raw = take_front(from.raw, is_last ? from.raw.size() : n_raw);
