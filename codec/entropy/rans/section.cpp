@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "codec/common/bit_strings.hpp"
 #include "codec/common/varint.hpp"
@@ -96,6 +97,14 @@ Result<std::size_t> RansReader::open_tables(ByteView coded, const ValueTables& v
   return at;
 }
 
+// Returns n bits of a bit string, at most 32, from bit `first` on; those past the end are zeros.
+static std::uint32_t bits_at(ByteView bytes, std::size_t first, std::size_t n) {
+  const std::size_t at = std::min(first / 8, bytes.size());
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes.data() + at, std::min(sizeof(word), bytes.size() - at));
+  return static_cast<std::uint32_t>(word >> first % 8 & ((std::uint64_t{1} << n) - 1));
+}
+
 Result<void> RansReader::open_lanes(ByteView lanes, const std::byte* readable_end) {
   VarintReader numbers(lanes);
   std::array<std::uint64_t, kMaxLaneSets> word_bytes{};
@@ -106,20 +115,25 @@ Result<void> RansReader::open_lanes(ByteView lanes, const std::byte* readable_en
     all_bytes += word_bytes[set];
   }
   std::size_t at = numbers.position();
-  BitReader states(lanes.subspan(at));
+  const ByteView states = lanes.subspan(at);
   const unsigned n_lanes = lanes_.n_sets * kRansLanes;
-  std::array<std::uint8_t, kMaxLaneSets * kRansLanes> lengths;
-  for (unsigned lane = 0; lane < n_lanes; ++lane) {
-    lengths[lane] = static_cast<std::uint8_t>(states.take(kRansLengthBits) + kRansStateBits);
-  }
-  for (unsigned lane = 0; lane < n_lanes; ++lane) {
-    lanes_.states[lane] = (1u << lengths[lane]) | states.take(lengths[lane]);
-  }
-  at += states.position();
-  if (states.is_past_end() || lanes.size() - at < all_bytes) {
+  std::size_t bit = std::size_t{n_lanes} * kRansLengthBits;
+  if (states.size() < bit / 8) {
     return truncated("the chunk ends inside its symbols", lanes.size());
   }
-  if (!states.rest_is_zero() || lanes.size() - at != all_bytes) {
+  for (unsigned lane = 0; lane < n_lanes; ++lane) {
+    const auto two = static_cast<unsigned>(states[lane / 2]);
+    const unsigned length = kRansStateBits + (two >> lane % 2 * kRansLengthBits & 15);
+    lanes_.states[lane] = (1u << length) | bits_at(states, bit, length);
+    bit += length;
+  }
+  const std::size_t state_bytes = (bit + 7) / 8;
+  if (states.size() < state_bytes || states.size() - state_bytes < all_bytes) {
+    return truncated("the chunk ends inside its symbols", lanes.size());
+  }
+  at += state_bytes;
+  const bool rest_is_zero = bit % 8 == 0 || bits_at(states, bit, 8 - bit % 8) == 0;
+  if (!rest_is_zero || lanes.size() - at != all_bytes) {
     return corrupt("the lane sets do not have the length of their section", at);
   }
   const std::byte* next = lanes.data() + at;
