@@ -2,10 +2,10 @@
 // own, so that a device decodes them side by side (codec/entropy/rans.md, section 6).
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "codec/common/groups.hpp"
 
@@ -21,6 +21,14 @@ inline constexpr std::size_t kSegmentGroupsOfFewBits = 1024;
 constexpr unsigned n_segments_for(std::size_t n_groups, std::size_t most) {
   const std::size_t n = (n_groups + most - 1) / most;
   return n < 1 ? 1 : n < kMaxSegments ? static_cast<unsigned>(n) : kMaxSegments;
+}
+
+// Cuts n elements off the front of `all`, and returns them.
+template <class T>
+std::span<const T> take_front(std::span<const T>& all, std::size_t n) {
+  const std::span<const T> front = all.first(n);
+  all = all.subspan(n);
+  return front;
 }
 
 // Counts a symbol that few values have: most of the search is memchr's, which vectors do.

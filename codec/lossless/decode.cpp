@@ -69,14 +69,8 @@ class SymbolsDecoder {
       return {};
     }
     const std::size_t at = sections_.position();
-    auto opened = reader_.open_tables(sections_.take(h_.table_bytes), kLosslessValueTables);
-    if (!opened) {
-      return shifted(std::move(opened).error(), at);
-    }
-    if (*opened != h_.table_bytes) {
-      return corrupt("bytes after the frequency tables", at + *opened);
-    }
-    return {};
+    auto opened = reader_.open_shared_tables(sections_.take(h_.table_bytes), kLosslessValueTables);
+    return opened ? opened : shifted(std::move(opened).error(), at);
   }
 
   Result<void> decode_segment(const SegmentHeader& segment, std::size_t n, std::byte* values) {

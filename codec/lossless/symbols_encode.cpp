@@ -282,12 +282,6 @@ class SymbolsEncoder {
     ByteView bin_escapes;
   };
 
-  static ByteView take_front(ByteView& bytes, std::size_t n) {
-    const ByteView front = bytes.first(n);
-    bytes = bytes.subspan(n);
-    return front;
-  }
-
   // Codes the symbols of the segments, and takes the tail of each from its raw bits.
   void code_symbols() {
     const SegmentedGroups in_segments(n_left_, header_.n_segments);
@@ -352,16 +346,14 @@ class SymbolsEncoder {
     return {const_cast<std::uint8_t*>(symbols), n, of_groups, static_cast<std::uint8_t>(place)};
   }
 
-  // Without other segments, the tables belong to the section of the only one.
   void append_section(std::span<const RansSymbols> runs) {
     std::vector<std::byte>& coded = buffers_.coded;
     coded.clear();
     const RansSegmentBytes bytes = append_rans_segments(runs, scratch_, coded);
-    const bool has_others = runs.size() > 1;
     ByteView left = coded;
-    tables_ = take_front(left, has_others ? bytes.tables : 0);
+    tables_ = take_front(left, bytes.tables);
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      segments_[i].coded = take_front(left, bytes.lanes[i] + (has_others ? 0 : bytes.tables));
+      segments_[i].coded = take_front(left, bytes.coded[i]);
       header_.segments[i].coded_bytes = static_cast<std::uint32_t>(segments_[i].coded.size());
     }
     header_.table_bytes = static_cast<std::uint32_t>(tables_.size());

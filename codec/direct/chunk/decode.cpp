@@ -403,13 +403,10 @@ Result<void> decode_segments(const DirectChunkInfo& info, const DirectGeometry& 
                              MutableBytes out) {
   std::size_t at = header.header_bytes;
   if (header.n_segments > 1) {
-    auto opened = scratch.part<RansScratch>().reader.open_tables(
+    auto opened = scratch.part<RansScratch>().reader.open_shared_tables(
         payload.subspan(at, header.table_bytes), kDirectValueTables);
     if (!opened) {
       return shifted(std::move(opened).error(), at);
-    }
-    if (*opened != header.table_bytes) {
-      return corrupt("bytes after the frequency tables", at + *opened);
     }
     at += header.table_bytes;
   }

@@ -239,13 +239,6 @@ class ChunkEncoder {
     DirectSegmentSections sections;
   };
 
-  template <class T>
-  static std::span<const T> take_front(std::span<const T>& all, std::size_t n) {
-    const std::span<const T> front = all.first(n);
-    all = all.subspan(n);
-    return front;
-  }
-
   // Completes a chunk from what lies between start and end.
   void finish_runs(bool has_field, const DirectSplit& start, const DirectSplit& end) {
     streams_.assign(2, {});
@@ -315,15 +308,13 @@ class ChunkEncoder {
     return runs;
   }
 
-  // Without other segments, the tables belong to the section of the only one.
   void append_section(std::span<const RansSymbols> runs) {
     buffers_.coded.clear();
     const RansSegmentBytes bytes = append_rans_segments(runs, scratch_, buffers_.coded);
-    const bool has_others = runs.size() > 1;
     ByteView left = buffers_.coded;
-    tables_ = take_front(left, has_others ? bytes.tables : 0);
+    tables_ = take_front(left, bytes.tables);
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      segments_[i].coded = take_front(left, bytes.lanes[i] + (has_others ? 0 : bytes.tables));
+      segments_[i].coded = take_front(left, bytes.coded[i]);
     }
     header_.table_bytes = static_cast<std::uint32_t>(tables_.size());
   }

@@ -83,6 +83,14 @@ Result<void> RansReader::open(ByteView coded, const std::byte* readable_end,
   return opened ? opened : shifted(std::move(opened).error(), at);
 }
 
+Result<void> RansReader::open_shared_tables(ByteView tables, const ValueTables& values) {
+  CFCK_TRY_ASSIGN(const std::size_t n_bytes, open_tables(tables, values));
+  if (n_bytes != tables.size()) {
+    return corrupt("bytes after the frequency tables", n_bytes);
+  }
+  return {};
+}
+
 Result<std::size_t> RansReader::open_tables(ByteView coded, const ValueTables& values) {
   if (coded.size() < 2) {
     return truncated("the chunk ends before its symbols", coded.size());

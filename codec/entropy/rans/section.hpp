@@ -54,10 +54,9 @@ class RansReader {
   // Errors: kTruncated, kCorrupt; offsets count from the start of the section.
   Result<void> open(ByteView coded, const std::byte* readable_end, const ValueTables& values);
 
-  // Do the same in two steps, the second once for each segment. The first reads layout and tables
-  // from the front of `coded` and returns their length; the second has `lanes`, which is the rest,
-  // and which offsets of its errors count from.
-  Result<std::size_t> open_tables(ByteView coded, const ValueTables& values);
+  // Do the same for segments: the first once, with all that they share; the second for each
+  // segment, with what it has of its own. Offsets count from the start of either.
+  Result<void> open_shared_tables(ByteView tables, const ValueTables& values);
   Result<void> open_lanes(ByteView lanes, const std::byte* readable_end);
 
   // Decodes a run, whose places are those above. Returns false if words run out. `run.symbols` has
@@ -76,6 +75,8 @@ class RansReader {
   Result<void> finish(std::size_t n_tail, std::byte* raw) const;
 
  private:
+  // Reads layout and tables from the front of `coded`, and returns their length.
+  Result<std::size_t> open_tables(ByteView coded, const ValueTables& values);
   Result<void> read_tables(ByteView coded, std::size_t& at, const ValueTables& values);
 
   RansLanes lanes_;

@@ -136,10 +136,12 @@ class SectionWriter {
       return n;
     };
     write_tables();
-    bytes.tables = take_bytes();
+    if (segments_.size() > 1) {
+      bytes.tables = take_bytes();
+    }
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       encode(segments_[i]);
-      bytes.lanes[i] = take_bytes();
+      bytes.coded[i] = take_bytes();
     }
     return bytes;
   }

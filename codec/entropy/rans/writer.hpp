@@ -27,13 +27,14 @@ struct RansSymbols {
 // tables of its place.
 void append_rans_section(const RansSymbols& symbols, Scratch& scratch, std::vector<std::byte>& out);
 
-// Bytes of a section in segments.
+// Bytes of the sections of segments.
 struct RansSegmentBytes {
-  std::size_t tables = 0;
-  std::array<std::size_t, kMaxSegments> lanes{};  // of each segment
+  std::size_t tables = 0;                         // that several segments share
+  std::array<std::size_t, kMaxSegments> coded{};  // of each segment
 };
 
 // Appends layout and tables, which the segments share, and then what each of them has of its own.
+// The section of a segment that has no others has the tables, too.
 // Requires: 1 to kMaxSegments of them, with the same `tables` and n_sets, and without choices.
 RansSegmentBytes append_rans_segments(std::span<const RansSymbols> segments, Scratch& scratch,
                                       std::vector<std::byte>& out);
