@@ -30,8 +30,10 @@ class FolderArchive final : public ListedArchive {
       files_.insert(files_.end(), archive.files().begin(), archive.files().end());
       metadata_.insert(archive.metadata().begin(), archive.metadata().end());
       for (const Attachment& attachment : archive.attachments()) {
-        // The containers of one shard are not those of the others.
-        if (attachment.name == kCheckpointAttachment && parts_.size() > 1) continue;
+        // The containers of one shard are not those of the others, nor is its header.
+        const bool is_of_part =
+            attachment.name == kCheckpointAttachment || attachment.name.starts_with("safetensors.");
+        if (is_of_part && parts_.size() > 1) continue;
         if (attached_.emplace(attachment.name, part).second) attachments_.push_back(attachment);
       }
       new_indexes_.emplace_back(archive.tensors().size());

@@ -4,14 +4,17 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/files/temporary_names.hpp"
 #include "base/text.hpp"
 #include "model/folder/files/folder_names.hpp"
+#include "model/folder/files/replace_folder.hpp"
 #include "model/folder/shard_index.hpp"
 #include "model/formats/archive_format.hpp"
 #include "model/formats/foreign_formats.hpp"
@@ -31,6 +34,8 @@ bool is_model_name(std::string_view name) {
   return std::find(kModelNames.begin(), kModelNames.end(), name) != kModelNames.end();
 }
 
+constexpr int kUnknownName = 2;  // the rank of names that say nothing
+
 // A file that may stand for a model.
 struct Candidate {
   std::string name;
@@ -41,7 +46,7 @@ struct Candidate {
 
   // Lower comes first: known names, known names of a variant, others.
   int rank() const {
-    if (!is_model_name(model)) return 2;
+    if (!is_model_name(model)) return kUnknownName;
     return variant.empty() ? 0 : 1;
   }
   // Among files of one model, lower comes first.
@@ -91,14 +96,17 @@ std::optional<Candidate> candidate_of(const std::string& name, FormatList format
   return candidate;
 }
 
-Error no_model(const std::string& folder, const std::vector<std::string>& names) {
-  if (auto foreign = foreign_folder(folder, names)) return std::move(*foreign);
-  const bool has_shards = std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    const ArchiveFormat* const format = format_by_suffix(name, archive_formats());
+bool has_shards(const std::vector<std::string>& names, FormatList formats) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    const ArchiveFormat* const format = format_by_suffix(name, formats);
     return format != nullptr && !name.starts_with('.') && is_shard_name(name, *format);
   });
+}
+
+Error no_model(const std::string& folder, const std::vector<std::string>& names) {
+  if (auto foreign = foreign_folder(folder, names)) return std::move(*foreign);
   return not_found("the folder '" + escaped(folder) + "' has " +
-                   (has_shards
+                   (has_shards(names, archive_formats())
                         ? "shards, but no index of them, such as model.cfck.index.json"
                         : "neither model.cfck.index.json nor model.cfck, nor another model file"));
 }
@@ -130,9 +138,8 @@ std::vector<Candidate> candidates_of(const std::string& folder,
 
 std::vector<Candidate> best_candidates(const std::string& folder,
                                        const std::vector<std::string>& names) {
-  constexpr int kAnyName = 2;
   constexpr int kKnownNames = 1;
-  auto best = candidates_of(folder, names, archive_formats(), kAnyName);
+  auto best = candidates_of(folder, names, archive_formats(), kUnknownName);
   return best.empty() ? candidates_of(folder, names, model_formats(), kKnownNames) : best;
 }
 
@@ -149,11 +156,97 @@ Result<std::string> only_one(const std::string& folder, const std::vector<Candid
 // Files of one format whose names say nothing: parts of one model, for all that can be known.
 bool are_parts(const std::vector<Candidate>& best) {
   return std::all_of(best.begin(), best.end(), [&](const Candidate& candidate) {
-    return candidate.rank() == 2 && !candidate.is_index && candidate.format == best.front().format;
+    return candidate.rank() == kUnknownName && !candidate.is_index &&
+           candidate.format == best.front().format;
   });
 }
 
+// Finds the models in a folder and in the folders below it.
+class ModelSearch {
+ public:
+  Result<void> search(const std::string& folder, int depth) {
+    std::error_code error;
+    const fs::path real = fs::canonical(folder, error);
+    if (error) return io_error("cannot read '" + escaped(folder) + "': " + error.message());
+    if (!seen_.insert(real).second) return {};  // reached through another link
+    if (depth > kMaxDepth) return unsupported("'" + escaped(folder) + "' is nested too deeply");
+    CFCK_TRY_ASSIGN(const auto names, names_in(folder));
+    if (is_one_model(folder, names)) {
+      models_.push_back(folder);
+      return {};
+    }
+    add_files(folder, names);
+    for (const std::string& name : names) {
+      const std::string path = join(folder, name);
+      if (name.starts_with('.') || is_temporary_name(name)) continue;
+      if (fs::is_directory(path, error)) CFCK_TRY(search(path, depth + 1));
+    }
+    return {};
+  }
+
+  std::vector<std::string> take() {
+    std::sort(models_.begin(), models_.end());
+    return std::move(models_);
+  }
+
+ private:
+  static constexpr int kMaxDepth = 16;
+  static constexpr std::string_view kPipelineIndex = "model_index.json";
+
+  static std::string join(const std::string& folder, const std::string& name) {
+    return (fs::path(folder) / name).string();
+  }
+
+  static bool is_one_model(const std::string& folder, const std::vector<std::string>& names) {
+    if (!check_unmarked(folder)) return true;  // who opens it says why
+    if (std::binary_search(names.begin(), names.end(), kPipelineIndex)) return false;
+    if (has_shards(names, file_formats())) return true;
+    const auto best = best_candidates(folder, names);
+    if (best.size() != 1) return false;
+    if (best.front().is_index || best.front().rank() < kUnknownName) return true;
+    // Files of PyTorch beside it may be what goes with it: training_args.bin, optimizer.pt.
+    return files_in(folder, names, false).size() == 1;
+  }
+
+  // Returns the files with a suffix of tensors, with or without those of model_formats().
+  static std::vector<std::string> files_in(const std::string& folder,
+                                           const std::vector<std::string>& names, bool all) {
+    const auto models = model_formats();
+    std::vector<std::string> files;
+    for (const std::string& name : names) {
+      const ArchiveFormat* const format = format_by_suffix(name, file_formats());
+      if (format == nullptr || name.starts_with('.') || is_temporary_name(name)) continue;
+      if (!all && std::find(models.begin(), models.end(), format) != models.end()) continue;
+      std::error_code ignored;
+      if (!fs::is_directory(join(folder, name), ignored)) files.push_back(join(folder, name));
+    }
+    return files;
+  }
+
+  void add_files(const std::string& folder, const std::vector<std::string>& names) {
+    const auto best = best_candidates(folder, names);
+    if (best.empty() || best.front().rank() == kUnknownName) {
+      for (std::string& file : files_in(folder, names, true)) models_.push_back(std::move(file));
+      return;
+    }
+    for (const Candidate& candidate : best) models_.push_back(join(folder, candidate.name));
+  }
+
+  std::set<fs::path> seen_;
+  std::vector<std::string> models_;
+};
+
 }  // namespace
+
+Result<std::vector<std::string>> all_models(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return std::vector<std::string>{path};
+  ModelSearch search;
+  CFCK_TRY(search.search(path, 0));
+  std::vector<std::string> models = search.take();
+  if (models.empty()) models.push_back(path);  // who opens it says what it has not got
+  return models;
+}
 
 Result<std::string> find_model(const std::string& folder) {
   CFCK_TRY_ASSIGN(const auto names, names_in(folder));
@@ -185,7 +278,7 @@ bool may_be_shard(std::string_view name, const ArchiveFormat& format) {
   if (is_shard_name(name, format)) return true;
   const ArchiveFormat* const formats[] = {&format};
   const auto candidate = candidate_of(std::string(name), formats);
-  return candidate && candidate->rank() == 2;
+  return candidate && candidate->rank() == kUnknownName;
 }
 
 }  // namespace cfck::model

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cfck/status.hpp"
 #include "model/formats/archive_format.hpp"
@@ -21,6 +22,13 @@ Result<std::string> find_model(const std::string& folder);
 // Likewise, but returns nullopt where no file has a name or an index that says so, and all are of
 // one format: they may be parts of one model.
 Result<std::optional<std::string>> find_named_model(const std::string& folder);
+
+// Returns the paths of the models that `path` stands for: itself, unless it is a folder of several.
+// These are the models in the folders of a pipeline (diffusers writes model_index.json beside
+// them), in the folders of a folder without a model of its own, and files of tensors whose names
+// are neither those of shards nor those that libraries give to models: each is a checkpoint by
+// itself. Sorted by their paths. Errors: kIo, kUnsupported for folders that are nested too deeply.
+Result<std::vector<std::string>> all_models(const std::string& path);
 
 // True for the name of a file that may belong to a model of this format without an index: any of
 // its suffix in the formats of folders, and names of model libraries in model_formats().

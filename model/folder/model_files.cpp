@@ -1,6 +1,7 @@
 #include "model/folder/model_files.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -104,16 +105,70 @@ Result<ModelFiles> files_of(const std::string& model, const FindOptions& options
   return files;
 }
 
-// Returns all files of the folder with tensors, of the first format that has any.
+// The parts of the name of a shard: "model-00002-of-00003.fp16.safetensors".
+struct ShardParts {
+  std::string model;  // all but the number: what shards of one model have in common
+  std::size_t number = 0;
+  std::size_t n_shards = 0;
+  std::size_t at = 0;  // where the number is in the name
+};
+
+ShardParts parse_shard_name(const std::string& name) {
+  constexpr std::size_t kDigits = 5;
+  ShardParts parts;
+  const std::size_t of = name.rfind("-of-");
+  parts.at = of - kDigits;
+  parts.number = std::strtoull(name.c_str() + parts.at, nullptr, 10);
+  parts.n_shards = std::strtoull(name.c_str() + of + 4, nullptr, 10);
+  parts.model = std::string(name).replace(parts.at, kDigits, "*");
+  return parts;
+}
+
+// Shards that no index names are one model if they say so themselves. Errors: kInvalidArgument for
+// shards of several models, kNotFound for one that is missing.
+Result<void> check_shards(const std::string& folder, const std::vector<std::string>& names) {
+  std::map<std::string, std::vector<ShardParts>> models;
+  for (const std::string& name : names) {
+    ShardParts parts = parse_shard_name(name);
+    models[parts.model].push_back(std::move(parts));
+  }
+  if (models.size() > 1) {
+    std::vector<std::string> patterns;
+    for (const auto& [pattern, shards] : models) patterns.push_back(pattern);
+    return invalid_argument("the folder '" + escaped(folder) +
+                            "' has shards of several models and no index of them: " +
+                            some_of(patterns) + "; move each model to a folder of its own");
+  }
+  for (const auto& [pattern, shards] : models) {
+    std::set<std::size_t> present;
+    for (const ShardParts& shard : shards) present.insert(shard.number);
+    for (std::size_t number = 1; number <= shards.front().n_shards; ++number) {
+      if (present.contains(number)) continue;
+      std::string digits = std::to_string(number);
+      digits.insert(0, 5 - std::min<std::size_t>(5, digits.size()), '0');
+      return not_found("the shard '" +
+                       escaped(std::string(pattern).replace(shards.front().at, 1, digits)) +
+                       "' is missing in '" + escaped(folder) + "'; download it");
+    }
+  }
+  return {};
+}
+
+// Returns all files of the folder with tensors, of the first format that has any. Errors: those of
+// check_shards().
 Result<ModelFiles> all_files(const std::string& folder) {
   CFCK_TRY_ASSIGN(const auto names, names_in(folder));
   ModelFiles files;
   for (const ArchiveFormat* format : archive_formats()) {
+    std::vector<std::string> shards;
     for (const std::string& name : names) {
       const bool is_file = !name.starts_with('.') && name.ends_with(format->suffix);
       if (is_file) files.paths.push_back(folder + "/" + name);
+      if (is_file && is_shard_name(name, *format)) shards.push_back(name);
     }
-    if (!files.paths.empty()) return files;
+    if (files.paths.empty()) continue;
+    CFCK_TRY(check_shards(folder, shards));
+    return files;
   }
   return no_tensor_files(folder, names);
 }

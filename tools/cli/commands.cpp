@@ -1,6 +1,8 @@
 #include "tools/cli/commands.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "base/text.hpp"
 #include "cfck/version.hpp"
@@ -59,7 +61,30 @@ std::span<const std::string_view> commands_of_inspect() {
   return kNames;
 }
 
+// What other programs call the same; none of these is near the name in letters.
+constexpr std::pair<std::string_view, std::string_view> kOtherVerbs[] = {
+    {"info", "inspect"},     {"list", "inspect"},       {"ls", "inspect"},
+    {"dump", "inspect"},     {"cat", "inspect"},        {"print", "inspect"},
+    {"view", "inspect"},     {"head", "inspect"},       {"summary", "inspect"},
+    {"compress", "convert"}, {"decompress", "convert"}, {"encode", "convert"},
+    {"decode", "convert"},   {"pack", "convert"},       {"unpack", "convert"},
+    {"zip", "convert"},      {"unzip", "convert"},      {"quantize", "convert"},
+    {"quantise", "convert"}, {"merge", "convert"},      {"split", "convert"},
+    {"shard", "convert"},    {"import", "convert"},     {"export", "convert"},
+    {"save", "convert"},     {"copy", "convert"},       {"check", "verify"},
+    {"test", "verify"},      {"validate", "verify"},    {"hash", "digest"},
+    {"checksum", "digest"},  {"sum", "digest"},         {"compare", "diff"},
+    {"cmp", "diff"},         {"get", "extract"},        {"describe", "stats"},
+    {"statistics", "stats"}, {"fix", "repair"},         {"recover", "repair"},
+    {"vacuum", "compact"},   {"gc", "compact"},         {"prune", "shrink"}};
+
 Error no_such_command(std::string_view wanted) {
+  const auto* const other = std::find_if(std::begin(kOtherVerbs), std::end(kOtherVerbs),
+                                         [&](const auto& verb) { return verb.first == wanted; });
+  if (other != std::end(kOtherVerbs)) {
+    return invalid_argument("there is no command '" + escaped(wanted) + "'; did you mean '" +
+                            std::string(other->second) + "'?");
+  }
   std::vector<std::string_view> names;
   for (const Command& command : kCommands) names.emplace_back(command.name);
   return invalid_argument("there is no command '" + escaped(wanted) + "'" +

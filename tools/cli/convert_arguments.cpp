@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -110,6 +111,7 @@ void add_paths(CLI::App& app, ConvertOptions& options, Choices& choices) {
                  "The output; default: beside IN, model.safetensors <-> model.cfck, "
                  "folder <-> folder-cfck; - is standard output, and the default for standard input")
       ->option_text(" ");
+  app.add_option("-o,--output", options.output, "Another way to give OUT")->option_text("OUT");
   app.add_option("--output-dir", options.output_folder,
                  "Write the outputs of any number of inputs into this folder, under their default "
                  "names; it is made if need be. An input that fails does not keep the others from "
@@ -119,6 +121,13 @@ void add_paths(CLI::App& app, ConvertOptions& options, Choices& choices) {
                  "Convert the inputs that this file names too: a path on each line, or paths "
                  "that end with NUL bytes, as find -print0 writes them; - is standard input")
       ->option_text("LIST");
+  app.add_flag("--parents", options.parents,
+               "Keep the folders of each input under the --output-dir, as cp --parents does")
+      ->needs("--output-dir")
+      ->option_text(" ");
+  app.add_flag("--skip-existing", options.skip_existing, "Pass over inputs whose output exists");
+  app.add_flag("--newer", options.newer,
+               "Pass over inputs whose output exists and is not older; replace older outputs");
   app.add_option("-j,--jobs", options.jobs,
                  "Number of inputs to convert at the same time; default: 1. They share the CPUs "
                  "unless --threads is given. Does not affect the results")
@@ -132,9 +141,20 @@ void add_paths(CLI::App& app, ConvertOptions& options, Choices& choices) {
 void divide_paths(const CLI::App& app, ConvertOptions& options) {
   const bool has_input = app.count("IN") != 0;
   std::vector<std::string>& rest = options.more_inputs;
+  std::error_code ignored;
+  const bool names_folder =
+      options.output.ends_with('/') || std::filesystem::is_directory(options.output, ignored);
+  if (!options.output.empty() && options.takes_many()) {
+    throw CLI::ValidationError(
+        "--output names one output; leave it out with --output-dir and "
+        "--files-from");
+  }
+  if (!options.output.empty() && !rest.empty() && names_folder) {
+    options.output_folder = std::exchange(options.output, {});
+  }
   if (!options.takes_many()) {
     if (!has_input) throw CLI::RequiredError("IN");
-    if (rest.size() > 1) {
+    if (rest.size() > 1 || (!rest.empty() && !options.output.empty())) {
       throw CLI::ValidationError(fmt::format(
           "{} inputs need --output-dir FOLDER, which gets the outputs", rest.size() + 1));
     }
@@ -152,6 +172,24 @@ void divide_paths(const CLI::App& app, ConvertOptions& options) {
   }
 }
 
+// After --dry-run, which it excludes.
+void add_max_shard_size(CLI::App& app, ConvertOptions& options) {
+  app.add_option_function<std::string>(
+         "--max-shard-size",
+         [&options](const std::string& text) {
+           const auto size = parse_size(text);
+           if (!size || *size == 0) {
+             throw CLI::ValidationError(
+                 "--max-shard-size", fmt::format("'{}' is not a size such as 5GB", escaped(text)));
+           }
+           options.max_shard_bytes = *size;
+         },
+         "Write a folder of shards of at most so many bytes of tensors, with an index. OUT is the "
+         "folder, or says how the files begin and their format: FOLDER/model.safetensors")
+      ->option_text("SIZE")
+      ->excludes("--dry-run", "--output-dir", "--files-from");
+}
+
 void add_examples(CLI::App& app) {
   set_footer(
       app,
@@ -160,6 +198,9 @@ void add_examples(CLI::App& app) {
       "  cfck convert run.pt                             writes run.cfck\n"
       "  cfck convert model.cfck model.npz               writes arrays for numpy\n"
       "  cfck convert --verify llama/ llama-cfck/        a folder with shards\n"
+      "  cfck convert llama/ llama.safetensors           all shards in one file\n"
+      "  cfck convert big.safetensors parts/model.safetensors --max-shard-size 5GB\n"
+      "  cfck convert model.cfck small.cfck --quality high\n"
       "  cfck convert --dry-run --json model.safetensors shows how much it would save\n"
       "  cfck convert *.safetensors --output-dir out/ --jobs 4\n"
       "  cfck convert - - < model.safetensors | ssh host 'cat > model.cfck'\n"
@@ -182,7 +223,9 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       "back. What IN is follows from its contents, not from its suffix: safetensors, PyTorch\n"
       "(.pt, .pth, .bin; nothing in it is executed), HDF5, numpy. What OUT is follows from its\n"
       "suffix: .cfck, .safetensors, .h5, .keras, .npz, .npy.\n"
-      "A folder is converted to a folder, shard by shard, with targets for all shards together.\n"
+      "A folder is converted to a folder, shard by shard, with targets for all shards together;\n"
+      "where OUT is the name of a file, all shards become that file. A .cfck file is encoded anew\n"
+      "where OUT is a .cfck file too and options say how.\n"
       "Its other files are copied; folders whose names begin with a dot are left out.");
   add_paths(app, options, choices);
   add_codec(app, options.encode.codec);
@@ -202,6 +245,10 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       if (app.count(name) != 0) options.for_cfck.push_back(name);
     }
     divide_paths(app, options);
+    const bool has_place = !options.output.empty() && options.output != kStandardStream;
+    if (options.max_shard_bytes && !has_place) {
+      throw CLI::ValidationError("--max-shard-size needs OUT, a folder for the shards");
+    }
   });
   add_threads(app, options.encode.threads);
   CLI::Option* verify = app.add_flag(
@@ -213,6 +260,7 @@ void set_up_convert(CLI::App& app, Choices& choices) {
   app.add_flag("--dry-run", options.dry_run, "Encode and report the sizes, but write nothing")
       ->excludes(verify)
       ->option_text(" ");
+  add_max_shard_size(app, options);
   app.add_flag("-f,--force", options.force, "Replace OUT if it exists");
   app.add_flag("--only-tensors", options.only_tensors,
                "Of files that hold more, take the tensors and list what is left out");

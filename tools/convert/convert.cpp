@@ -12,6 +12,8 @@
 
 #include "base/text.hpp"
 #include "cfck/calibration.hpp"
+#include "cfck/io.hpp"
+#include "model/folder/find_model.hpp"
 #include "model/folder/model_files.hpp"
 #include "tools/convert/encode_options.hpp"
 #include "tools/convert/report.hpp"
@@ -49,18 +51,44 @@ Result<void> check_suffix(const std::string& output, const model::ArchiveFormat&
                                         is_input ? both : "name OUT " + written_suffixes()));
   }
   if (&from == &to || !model::has_suffix_of(output, from)) return {};
-  return invalid_argument(fmt::format(
-      "'{}' is to be a {} file, since IN is a {} file, but ends in {}; {}", escaped(output),
-      to.name, from.name, from.suffix, is_input ? both : "choose another name"));
+  const std::string other = from.encodes
+                                ? "choose another name or, to encode the tensors anew, say how, "
+                                  "such as --quality high or --level archive"
+                                : "choose another name";
+  return invalid_argument(
+      fmt::format("'{}' is to be a {} file, since IN is a {} file, but ends in {}; {}",
+                  escaped(output), to.name, from.name, from.suffix, is_input ? both : other));
 }
 
-std::string file_output(const ConvertOptions& options, const model::ArchiveFormat& from,
-                        const model::ArchiveFormat& to) {
+// Returns the format that OUT names, nullptr where it names none that can be written.
+const model::ArchiveFormat* named_format(const std::string& output) {
+  for (const model::ArchiveFormat* format : model::file_formats()) {
+    if (format->create != nullptr && model::has_suffix_of(output, *format)) return format;
+  }
+  return nullptr;
+}
+
+// The tensors of a .cfck file are encoded anew where options say how, and the output has its own
+// place.
+const model::ArchiveFormat& wanted_format(const ConvertOptions& options,
+                                          const model::ArchiveFormat& from) {
+  const model::ArchiveFormat* const named = named_format(options.output);
+  if (is_folder(options.input) && named != nullptr) return *named;
+  const bool is_anew = options.output.empty() ? !options.output_folder.empty()
+                                              : named == &from || is_folder(options.output);
+  if (from.encodes && is_anew && !options.for_cfck.empty()) return from;
+  return model::target_format(from, options.output);
+}
+
+Result<std::string> file_output(const ConvertOptions& options, const model::ArchiveFormat& from,
+                                const model::ArchiveFormat& to) {
   const std::string name = fs::path(options.input).filename().string();
+  if (options.output.empty() && options.output_folder.empty()) {
+    return model::with_suffix(options.input, from, to);
+  }
   if (options.output.empty()) {
-    return options.output_folder.empty()
-               ? model::with_suffix(options.input, from, to)
-               : (fs::path(options.output_folder) / model::with_suffix(name, from, to)).string();
+    CFCK_TRY_ASSIGN(const std::string kept, name_in_output(options, options.input));
+    return (fs::path(options.output_folder) / model::with_suffix(kept, from, to)).string();
   }
   std::error_code error;
   if (!fs::is_directory(options.output, error)) return options.output;
@@ -72,16 +100,31 @@ struct FilePlan : ConvertPlan {
   const model::ArchiveFormat* to = nullptr;
 };
 
+// Error: kInvalidArgument for a pipeline or a folder of models, which are no model together.
+Result<void> check_one_model(const std::string& folder) {
+  CFCK_TRY_ASSIGN(const auto models, model::all_models(folder));
+  std::string names;
+  for (const std::string& path : models) {
+    if (!is_folder(path)) continue;
+    const std::string name = fs::path(path).lexically_relative(folder).generic_string();
+    if (name != ".") names.append(names.empty() ? "" : ", ").append(escaped(name));
+  }
+  if (names.empty()) return {};
+  return invalid_argument("the folder '" + escaped(folder) + "' has several models, in " + names +
+                          "; name a folder as OUT, or convert one of them to a file");
+}
+
 Result<FilePlan> plan_file(const ConvertOptions& options) {
+  if (is_folder(options.input)) CFCK_TRY(check_one_model(options.input));
   CFCK_TRY_ASSIGN(const ConversionInput input,
                   probe_input(options.input, options.limits, options.only_tensors));
   FilePlan plan;
   plan.from = input.format;
-  plan.to = &model::target_format(*input.format, options.output);
+  plan.to = &wanted_format(options, *input.format);
   plan.decoded_bytes = input.decoded_bytes;
   CFCK_TRY(check_direction(options, *plan.from, *plan.to));
-  plan.output = file_output(options, *input.format, *plan.to);
-  CFCK_TRY(check_suffix(plan.output, *input.format, *plan.to));
+  CFCK_TRY_ASSIGN(plan.output, file_output(options, *input.format, *plan.to));
+  if (!is_folder(options.input)) CFCK_TRY(check_suffix(plan.output, *input.format, *plan.to));
   CFCK_TRY(check_output(options.input, plan.output, options.force || options.dry_run));
   return plan;
 }
@@ -101,13 +144,13 @@ Result<ConvertReport> convert_file(const ConvertOptions& options, const Progress
                                   plan.to};
   ProgressBar bar = place.bar(options, plan.decoded_bytes);
   CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files({&conversion, 1}, bar));
-  return ConvertReport{options.input,    plan.output, plan.from, plan.to,
+  ConvertReport report{options.input,    plan.output, plan.from, plan.to,
                        std::move(files), {},          {},        {}};
-}
-
-bool is_folder(const std::string& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
+  if (is_folder(options.input)) {
+    CFCK_TRY_ASSIGN(const auto found, model::model_files(options.input));
+    report.warnings = model::unread_warnings(found, {});
+  }
+  return report;
 }
 
 }  // namespace
@@ -117,15 +160,43 @@ ProgressBar ProgressPlace::bar(const ConvertOptions& options, std::uint64_t deco
   return whole != nullptr ? ProgressBar(*whole, total_bytes) : ProgressBar(shows, total_bytes);
 }
 
+bool makes_file(const ConvertOptions& options) {
+  if (!is_folder(options.input)) return true;
+  const std::string& out = options.output;
+  return !out.ends_with('/') && named_format(out) != nullptr && !is_folder(out);
+}
+
+Result<std::string> name_in_output(const ConvertOptions& options, const std::string& input) {
+  const fs::path path = fs::path(input).lexically_normal();
+  if (!options.parents) return path.filename().string();
+  const fs::path kept = path.relative_path();
+  if (kept.begin() == kept.end() || *kept.begin() != "..") return kept.string();
+  return invalid_argument(
+      "'" + escaped(input) +
+      "' leads out of the current folder, so --parents cannot keep its folders; name it from a "
+      "folder above it, or by its absolute path");
+}
+
+Result<std::string> conversion_output(const ConvertOptions& options) {
+  if (options.max_shard_bytes) return shard_folder(options.output);
+  if (!makes_file(options)) return folder_output(options);
+  if (is_folder(options.input)) return options.output;
+  CFCK_TRY_ASSIGN(const auto source, open_file(options.input));
+  CFCK_TRY_ASSIGN(const model::ArchiveFormat* const from, model::format_of(*source));
+  return file_output(options, *from, wanted_format(options, *from));
+}
+
 Result<ConvertPlan> plan_conversion(const ConvertOptions& options) {
-  if (is_folder(options.input)) return plan_folder(options);
+  if (options.max_shard_bytes) return plan_shards(options);
+  if (!makes_file(options)) return plan_folder(options);
   CFCK_TRY(model::check_no_index(options.input));
   CFCK_TRY_ASSIGN(FilePlan plan, plan_file(options));
   return ConvertPlan{std::move(plan.output), plan.decoded_bytes};
 }
 
 Result<ConvertReport> convert_input(const ConvertOptions& options, const ProgressPlace& place) {
-  if (is_folder(options.input)) return convert_folder(options, place);
+  if (options.max_shard_bytes) return convert_to_shards(options, place);
+  if (!makes_file(options)) return convert_folder(options, place);
   CFCK_TRY(model::check_no_index(options.input));
   return convert_file(options, place);
 }
@@ -137,11 +208,11 @@ Result<void> check_direction(const ConvertOptions& options, const model::Archive
     return invalid_argument(fmt::format("{}: only for conversion to .cfck, not to {}",
                                         fmt::join(options.for_cfck, ", "), to.name));
   }
-  return invalid_argument(
-      fmt::format("{}: only for conversion to .cfck, but '{}' is a .cfck file already, which "
-                  "is converted to safetensors. Leave the option out, or convert the original "
-                  "safetensors file",
-                  fmt::join(options.for_cfck, ", "), escaped(options.input)));
+  return invalid_argument(fmt::format(
+      "{}: only for conversion to .cfck, but '{}' is a .cfck file already, which "
+      "is converted to {}. Leave the option out, or name OUT .cfck to encode the tensors "
+      "anew",
+      fmt::join(options.for_cfck, ", "), escaped(options.input), to.name));
 }
 
 Result<void> check_output(const std::string& input, const std::string& output, bool force) {
@@ -211,11 +282,11 @@ int convert_one(const ConvertOptions& options, Console& console) {
     console.warn("interrupted; nothing was changed");
     return kExitSignal + number;
   }
-  if (!report) return console.fail(report.error(), options.input);
+  if (!report) return fail_conversion(console, report.error(), options.input);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const auto reported = report_conversion(console, options, *report, seconds);
-  return reported ? kExitOk : console.fail(reported.error(), report->output);
+  return reported ? kExitOk : fail_conversion(console, reported.error(), options.input);
 }
 
 // Incomplete or wrong bytes never reach standard output: it is written once the whole file is
@@ -253,7 +324,8 @@ int run_convert(const ConvertOptions& given, Console& console) {
   catch_interrupts();
   const auto options = with_rules(given);
   if (!options) return console.fail(options.error());
-  if (options->takes_many()) return convert_many(*options, console);
+  if (options->takes_many() || options->skip_existing || options->newer)
+    return convert_many(*options, console);
   if (options->output == kStandardStream) return convert_to_standard_output(*options, console);
   return convert_one(*options, console);
 }

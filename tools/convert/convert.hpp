@@ -1,6 +1,8 @@
 // cfck convert: a file or a folder, from safetensors to .cfck or back.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +26,12 @@ struct ConvertOptions {
   std::vector<std::string> for_cfck;  // options that were given and concern encoding
   bool verify = false;
   bool dry_run = false;
-  bool force = false;         // replace what exists
-  Limits limits;              // for .cfck files that are read
+  bool force = false;          // replace what exists
+  bool skip_existing = false;  // pass over inputs whose output exists
+  bool newer = false;          // likewise, unless the input is newer, whose output is replaced
+  bool parents = false;        // keep the folders of inputs under `output_folder`
+  std::optional<std::uint64_t> max_shard_bytes;  // OUT is a folder of shards
+  Limits limits;                                 // for .cfck files that are read
   bool only_tensors = false;  // of inputs that hold more: the tensors that can be kept
 
   // True where any number of inputs is possible, none of which may keep the others from being
@@ -52,6 +58,17 @@ Result<void> check_output(const std::string& input, const std::string& output, b
 Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& from,
                              const model::ArchiveFormat& to);
 
+// True where the output is one file, though the input may be a folder.
+bool makes_file(const ConvertOptions& options);
+
+// Returns the path of the output, from the name of the input and its first bytes. Errors: those of
+// reading them; kInvalidArgument for a path that --parents cannot keep.
+Result<std::string> conversion_output(const ConvertOptions& options);
+Result<std::string> folder_output(const ConvertOptions& options);
+// Returns the name of an input under the folder of all outputs: its last part, or all of it.
+// Error: kInvalidArgument for a path that leads out of the current folder.
+Result<std::string> name_in_output(const ConvertOptions& options, const std::string& input);
+
 // A conversion that has not begun: its output, and how much there is to do.
 struct ConvertPlan {
   std::string output;
@@ -71,9 +88,14 @@ struct ProgressPlace {
 Result<ConvertReport> convert_input(const ConvertOptions& options, const ProgressPlace& place);
 Result<ConvertReport> convert_folder(const ConvertOptions& options, const ProgressPlace& place);
 Result<ConvertPlan> plan_folder(const ConvertOptions& options);
+// A file, or the model of a folder, to a folder of shards with an index.
+Result<ConvertReport> convert_to_shards(const ConvertOptions& options, const ProgressPlace& place);
+Result<ConvertPlan> plan_shards(const ConvertOptions& options);
+// Returns the folder for `out`, which may name a file in it: "folder/model.safetensors".
+std::string shard_folder(const std::string& out);
 
 // Converts all inputs of `options`, whose rules are complete; goes on after errors. Returns the
-// exit code of the first that failed.
+// worst exit code.
 int convert_many(const ConvertOptions& options, Console& console);
 
 // Returns the exit code.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "cfck/archive_writer.hpp"
 #include "cfck/io.hpp"
 #include "model/folder/converted_folder.hpp"
+#include "model/folder/model_files.hpp"
 #include "tools/convert/comparing_sink.hpp"
 #include "tools/convert/tensor_comparison.hpp"
 #include "tools/measure/target_check.hpp"
@@ -67,17 +69,25 @@ class ChangeGuard {
   std::optional<detail::FileStamp> before_;
 };
 
+// Returns the file whose permissions the output gets: the input, or the first of its folder.
+std::string file_like(const std::string& input) {
+  if (!is_folder(input)) return input;
+  const auto found = model::model_files(input, {.finds_unread = false});
+  return found ? found->paths.front() : std::string();
+}
+
 // A file that is being converted.
 struct Work {
   Work(const FileConversion& given, ProgressBar& progress_bar)
       : conversion(given),
         bar(progress_bar),
         guard(given.input),
-        files(system_files(), given.input) {}
+        files(system_files(), file_like(given.input)) {}
 
   const FileConversion& conversion;
   ProgressBar& bar;
   const ChangeGuard guard;
+  std::vector<ChangeGuard> part_guards;  // of the files of a folder
   std::unique_ptr<TensorArchive> archive;
   FilesLike files;
   std::unique_ptr<AtomicFile> file;  // nullptr for a dry run
@@ -149,34 +159,9 @@ Result<void> add_tensors(Work& work, const Work*& shown) {
 }
 
 void take_summary(Work& work, ArchiveSummary summary) {
-  ConvertedFile& result = work.result;
-  for (const ArchiveTensor& tensor : work.archive->tensors()) {
-    if (tensor.hidden) continue;
-    result.n_elems += tensor.n_elems;
-    if (!work.conversion.encode.rules.empty()) result.names.push_back(tensor.name);
-  }
-  for (const LossyTensor& tensor : summary.lossy) {
-    result.loss.add(tensor.error, tensor.n_elems, tensor.stored_bytes);
-  }
-  result.kept_lossless = std::move(summary.kept_lossless);
-  result.lossy = std::move(summary.lossy);
-  result.unmatched_rules = std::move(summary.unmatched_rules);
-  result.tied = std::move(summary.metadata_names);
-  result.n_records = summary.n_records;
-  result.decoded_bytes = summary.decoded_bytes;
-  result.stored_bytes = summary.stored_bytes;
-  result.output_bytes = work.sink->n_bytes();
-  const auto notes = work.archive->notes();
-  result.notes.assign(notes.begin(), notes.end());
-  result.left_out = model::left_out(*work.archive, work.to());
-  if (work.to().encodes) return;
-  // Stored bytes and errors are those of the input.
-  result.stored_bytes = 0;
-  for (const ArchiveTensor& tensor : work.archive->tensors()) {
-    result.stored_bytes += tensor.stored_bytes;
-    if (tensor.hidden || tensor.record == nullptr || !tensor.record->error) continue;
-    result.loss.add(*tensor.record->error, tensor.n_elems, tensor.stored_bytes);
-  }
+  take_summary(work.result, *work.archive, std::move(summary),
+               !work.conversion.encode.rules.empty());
+  work.result.output_bytes = work.sink->n_bytes();
 }
 
 const model::ArchiveFormat& format_from(const Work& work) {
@@ -184,7 +169,10 @@ const model::ArchiveFormat& format_from(const Work& work) {
 }
 
 // True where the file that is converted cannot be had again byte for byte.
-bool is_compared_by_tensors(const Work& work) { return !format_from(work).restores_bytes; }
+bool is_compared_by_tensors(const Work& work) {
+  const model::ArchiveFormat& from = format_from(work);
+  return !from.restores_bytes || work.archive->files().size() > 1 || &from == &work.to();
+}
 
 // Compares the input with its own checksums, where it has any.
 Result<void> check_input(Work& work) {
@@ -269,10 +257,55 @@ Result<void> convert(const Works& works) {
 
 }  // namespace
 
+bool is_folder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+void take_summary(ConvertedFile& result, const TensorArchive& archive, ArchiveSummary summary,
+                  bool has_rules) {
+  for (const ArchiveTensor& tensor : archive.tensors()) {
+    if (tensor.hidden) continue;
+    result.n_elems += tensor.n_elems;
+    if (has_rules) result.names.push_back(tensor.name);
+  }
+  for (const LossyTensor& tensor : summary.lossy) {
+    result.loss.add(tensor.error, tensor.n_elems, tensor.stored_bytes);
+  }
+  for (const LossyTensor& tensor : summary.lossy) {
+    const ArchiveTensor* const before = archive.find(tensor.name);
+    const bool was_lossy = before != nullptr && before->record != nullptr && before->record->error;
+    if (was_lossy) ++result.n_lossy_before;
+  }
+  result.kept_lossless = std::move(summary.kept_lossless);
+  result.lossy = std::move(summary.lossy);
+  result.unmatched_rules = std::move(summary.unmatched_rules);
+  result.tied = std::move(summary.metadata_names);
+  result.n_records = summary.n_records;
+  result.decoded_bytes = summary.decoded_bytes;
+  result.stored_bytes = summary.stored_bytes;
+  const auto notes = archive.notes();
+  result.notes.assign(notes.begin(), notes.end());
+  result.left_out = model::left_out(archive, *result.to);
+  if (result.to->encodes) return;
+  // Stored bytes and errors are those of the input.
+  result.stored_bytes = 0;
+  for (const ArchiveTensor& tensor : archive.tensors()) {
+    result.stored_bytes += tensor.stored_bytes;
+    if (tensor.hidden || tensor.record == nullptr || !tensor.record->error) continue;
+    result.loss.add(*tensor.record->error, tensor.n_elems, tensor.stored_bytes);
+  }
+}
+
+Result<std::unique_ptr<TensorArchive>> open_input(const std::string& path,
+                                                  const ArchiveOptions& options) {
+  return is_folder(path) ? TensorArchive::open(path, options)
+                         : model::open_archive_file(path, options);
+}
+
 Result<ConversionInput> probe_input(const std::string& path, const Limits& limits,
                                     bool only_tensors) {
-  CFCK_TRY_ASSIGN(const auto archive,
-                  model::open_archive_file(path, one_thread(limits, only_tensors)));
+  CFCK_TRY_ASSIGN(const auto archive, open_input(path, one_thread(limits, only_tensors)));
   ConversionInput input;
   input.format = model::find_format(archive->files().front().format);
   for (const ArchiveTensor& tensor : archive->tensors()) {
@@ -285,10 +318,13 @@ namespace {
 
 Result<void> open_files(Work& work) {
   const FileConversion& conversion = work.conversion;
-  CFCK_TRY_ASSIGN(work.archive,
-                  model::open_archive_file(conversion.input,
+  CFCK_TRY_ASSIGN(work.archive, open_input(conversion.input,
                                            one_thread(conversion.limits, conversion.only_tensors)));
-  const ArchiveFile& input = work.archive->files().front();
+  for (const ArchiveFile& file : work.archive->files()) {
+    work.result.input_bytes += file.n_bytes;
+    work.result.input_files.push_back(is_folder(conversion.input) ? file.path : conversion.input);
+    if (is_folder(conversion.input)) work.part_guards.emplace_back(file.path);
+  }
   if (!conversion.dry_run) {
     AtomicFile::Options options;
     options.replace_existing = conversion.replace_existing;
@@ -297,7 +333,6 @@ Result<void> open_files(Work& work) {
   work.bar.start(short_name(conversion.input));
   work.result.input = conversion.input;
   work.result.output = conversion.output;
-  work.result.input_bytes = input.n_bytes;
   work.result.to =
       conversion.to != nullptr ? conversion.to : &model::counterpart(format_from(work));
   if (conversion.verify && is_compared_by_tensors(work)) return check_input(work);
@@ -306,7 +341,8 @@ Result<void> open_files(Work& work) {
 
 Result<void> commit(Work& work) {
   // In a .cfck file every byte has a hash, and updates do not change the opened file.
-  if (work.to().encodes) CFCK_TRY(work.guard.check());
+  if (work.to().encodes && work.part_guards.empty()) CFCK_TRY(work.guard.check());
+  for (const ChangeGuard& guard : work.part_guards) CFCK_TRY(guard.check());
   if (!go_on()) return cancelled();
   return work.file ? work.file->commit() : Result<void>();
 }

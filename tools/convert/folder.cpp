@@ -20,14 +20,13 @@
 #include "model/folder/model_folder.hpp"
 #include "model/folder/written_folder.hpp"
 #include "tools/convert/convert.hpp"
+#include "tools/convert/copy.hpp"
 #include "tools/output/interrupt.hpp"
 
 namespace cfck::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 
 Error folder_problem(const std::string& what, const std::string& path,
                      const std::error_code& error) {
@@ -68,9 +67,9 @@ class FolderConversion {
 
   Result<ConvertReport> run(const ProgressPlace& place);
   Result<ConvertPlan> plan();
+  Result<std::string> wanted_output() const;
 
  private:
-  std::string wanted_output() const;
   Result<void> choose_output();
   Result<std::uint64_t> probe_all() const;
   Result<void> convert_all(const std::string& out, const ProgressPlace& place);
@@ -101,15 +100,17 @@ bool lies_within(const fs::path& inner, const fs::path& outer) {
   return outer_end == outer.end();
 }
 
-std::string FolderConversion::wanted_output() const {
+Result<std::string> FolderConversion::wanted_output() const {
   if (!options_.output.empty()) return options_.output;
   const std::string beside = default_output(options_.input, to_);
   if (options_.output_folder.empty()) return beside;
-  return (fs::path(options_.output_folder) / fs::path(beside).filename()).string();
+  CFCK_TRY_ASSIGN(const std::string kept, name_in_output(options_, beside));
+  return (fs::path(options_.output_folder) / kept).string();
 }
 
 Result<void> FolderConversion::choose_output() {
-  output_ = without_trailing_slashes(wanted_output());
+  CFCK_TRY_ASSIGN(const std::string wanted, wanted_output());
+  output_ = without_trailing_slashes(wanted);
   CFCK_TRY_ASSIGN(const std::string out, model::real_folder(output_));
   std::error_code error;
   const fs::path in = fs::canonical(options_.input, error);
@@ -128,13 +129,6 @@ Result<void> FolderConversion::choose_output() {
                  "'" + escaped(output_) + "' is a file; the output for a folder must be a folder",
                  {},
                  {}};
-  }
-  const bool is_new_name = !is_taken && !wanted_output().ends_with('/');
-  for (const model::ArchiveFormat* const format : model::file_formats()) {
-    if (!is_new_name || !model::has_suffix_of(output_, *format)) continue;
-    return invalid_argument("'" + escaped(output_) +
-                            "' is the name of a file, and a folder is converted to a folder, file "
-                            "by file; name a folder, or end its name with a slash");
   }
   report_.input = options_.input;
   report_.output = output_;
@@ -207,22 +201,6 @@ Result<void> write_text(const std::string& path, const std::string& text, const 
   return file->commit();
 }
 
-Result<void> copy_file(const std::string& from, const std::string& to) {
-  CFCK_TRY_ASSIGN(const auto source, open_file(from));
-  FilesLike files(system_files(), from);
-  CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(to, {}, files));
-  std::vector<std::byte> buffer(std::min<std::uint64_t>(kCopyBytes, source->size()));
-  for (std::uint64_t done = 0; done < source->size();) {
-    const auto n_bytes = std::min<std::uint64_t>(buffer.size(), source->size() - done);
-    const auto part = std::span(buffer).first(n_bytes);
-    CFCK_TRY(source->read_at(done, part));
-    CFCK_TRY(file->write(part));
-    done += n_bytes;
-    if (interrupt_signal() != 0) return cancelled();
-  }
-  return file->commit();
-}
-
 void FolderConversion::add_warnings() {
   model::ModelFiles found;
   for (const std::string& name : contents_.unnamed_shards) {
@@ -292,6 +270,12 @@ Result<ConvertReport> convert_folder(const ConvertOptions& options, const Progre
   CFCK_TRY_ASSIGN(model::FolderContents contents,
                   model::read_folder(without_trailing_slashes(options.input)));
   return FolderConversion(options, std::move(contents)).run(place);
+}
+
+Result<std::string> folder_output(const ConvertOptions& options) {
+  CFCK_TRY_ASSIGN(model::FolderContents contents,
+                  model::read_folder(without_trailing_slashes(options.input)));
+  return FolderConversion(options, std::move(contents)).wanted_output();
 }
 
 Result<ConvertPlan> plan_folder(const ConvertOptions& options) {

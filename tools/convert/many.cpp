@@ -32,7 +32,10 @@ struct Task {
   ConvertOptions options;
   std::uint64_t decoded_bytes = 0;
   std::optional<Result<ConvertReport>> result;  // as soon as there is one
+  bool is_skipped = false;                      // its output is there
   double seconds = 0;
+
+  bool is_settled() const { return result.has_value() || is_skipped; }
 };
 
 // The text of a list of paths: a line each, or in NUL bytes, as find -print0 writes it, where paths
@@ -77,7 +80,7 @@ Result<std::vector<Task>> list_tasks(const ConvertOptions& options) {
   }
   std::vector<Task> tasks;
   for (std::string& input : inputs) {
-    Task task{options, 0, {}, 0};
+    Task task{options, 0, {}, false, 0};
     task.options.input = std::move(input);
     if (options.encode.threads == 0 && options.jobs > 1) {
       task.options.encode.threads = std::max(1U, default_thread_count() / options.jobs);
@@ -93,6 +96,45 @@ std::string canonical(const std::string& path) {
   return error ? path : real.string();
 }
 
+// Returns the time at which the file, or any file of the folder, was last written to.
+fs::file_time_type last_written(const std::string& path) {
+  std::error_code error;
+  auto last = fs::file_time_type::min();
+  if (!fs::is_directory(path, error)) {
+    const auto time = fs::last_write_time(path, error);
+    return error ? last : time;
+  }
+  for (fs::recursive_directory_iterator file(path, error), end; !error && file != end;
+       file.increment(error)) {
+    std::error_code ignored;
+    if (!file->is_regular_file(ignored)) continue;
+    if (const auto time = file->last_write_time(ignored); !ignored) last = std::max(last, time);
+  }
+  return last;
+}
+
+// Decides about an input whose output may be there already.
+void skip_existing(Task& task, const std::string& output) {
+  ConvertOptions& options = task.options;
+  std::error_code ignored;
+  if (!(options.skip_existing || options.newer) || !fs::exists(output, ignored)) return;
+  task.is_skipped = !options.newer || last_written(options.input) <= last_written(output);
+  if (!task.is_skipped) options.force = true;
+  options.output = output;
+}
+
+// Returns the bytes that the conversion will go through.
+std::uint64_t plan_one(Task& task) {
+  auto plan = plan_conversion(task.options);
+  if (!plan) {
+    task.result.emplace(std::move(plan).error());
+    return 0;
+  }
+  task.options.output = plan->output;
+  task.decoded_bytes = plan->decoded_bytes;
+  return plan->decoded_bytes * (task.options.verify ? 2 : 1);
+}
+
 // Finds out names and sizes, and that no output is that of two inputs, or an input itself. What is
 // wrong is the result of the task.
 std::uint64_t plan_all(std::vector<Task>& tasks) {
@@ -101,30 +143,61 @@ std::uint64_t plan_all(std::vector<Task>& tasks) {
   std::map<std::string, std::string> input_of;  // by output
   std::uint64_t total_bytes = 0;
   for (Task& task : tasks) {
-    auto plan = plan_conversion(task.options);
-    if (!plan) {
-      task.result.emplace(std::move(plan).error());
+    const auto output = conversion_output(task.options);
+    if (!output) {
+      task.result.emplace(output.error());
       continue;
     }
-    const std::string place = canonical(plan->output);
+    const std::string place = canonical(*output);
     const auto [other, is_new] = input_of.emplace(place, task.options.input);
     if (!is_new) {
       task.result.emplace(invalid_argument(
           fmt::format("its output would be '{}', which is that of '{}' too; convert it by itself, "
                       "with another output",
-                      escaped(plan->output), escaped(other->second))));
+                      escaped(*output), escaped(other->second))));
     } else if (inputs.contains(place)) {
       task.result.emplace(invalid_argument(fmt::format(
           "its output would be '{}', which is to be converted too; choose another --output-dir",
-          escaped(plan->output))));
+          escaped(*output))));
     } else {
-      task.options.output = plan->output;
-      task.decoded_bytes = plan->decoded_bytes;
-      total_bytes += plan->decoded_bytes * (task.options.verify ? 2 : 1);
+      skip_existing(task, *output);
+      if (!task.is_skipped) total_bytes += plan_one(task);
     }
   }
   return total_bytes;
 }
+
+// With --parents: makes the folders above an output, and removes those that stay empty.
+class MadeParents {
+ public:
+  explicit MadeParents(const ConvertOptions& options) {
+    if (!options.parents || options.dry_run) return;
+    folder_ = fs::path(options.output).parent_path();
+    top_ = options.output_folder;
+    fs::create_directories(folder_, error_);
+  }
+  ~MadeParents() {
+    std::error_code error;
+    for (fs::path folder = folder_; !folder.empty() && folder != top_ && !error;
+         folder = folder.parent_path()) {
+      if (!fs::is_empty(folder, error) || error) break;
+      fs::remove(folder, error);
+    }
+  }
+  MadeParents(const MadeParents&) = delete;
+  MadeParents& operator=(const MadeParents&) = delete;
+
+  Result<void> made() const {
+    if (!error_) return {};
+    return io_error("cannot create the folder '" + escaped(folder_.string()) +
+                    "': " + error_.message());
+  }
+
+ private:
+  fs::path folder_;
+  fs::path top_;
+  std::error_code error_;
+};
 
 // Threads that take one task after another.
 class Jobs {
@@ -142,14 +215,14 @@ class Jobs {
   // Waits until the task has a result.
   void wait_for(const Task& task) {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return task.result.has_value(); });
+    changed_.wait(lock, [&] { return task.is_settled(); });
   }
 
  private:
   void work() {
     for (std::size_t i = next_++; i < tasks_.size(); i = next_++) {
       Task& task = tasks_[i];
-      if (task.result) continue;
+      if (task.is_settled()) continue;
       const auto begin = std::chrono::steady_clock::now();
       auto result = run(task);
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -163,6 +236,8 @@ class Jobs {
   Result<ConvertReport> run(const Task& task) {
     if (interrupt_signal() != 0) return cancelled();
     try {
+      MadeParents parents(task.options);
+      CFCK_TRY(parents.made());
       return convert_input(task.options, {false, &bar_});
     } catch (const std::bad_alloc&) {
       return Error{ErrorCode::kOutOfMemory, "not enough memory; try --jobs 1 --threads 1", {}, {}};
@@ -182,24 +257,48 @@ struct Failure {
   Error error;
 };
 
+// What became of all inputs.
+struct BatchTotals {
+  std::size_t n_inputs = 0;
+  std::size_t n_skipped = 0;
+  std::uint64_t input_bytes = 0;  // of those that were converted
+  std::uint64_t output_bytes = 0;
+  std::vector<Failure> failures;
+
+  std::size_t n_converted() const { return n_inputs - n_skipped - failures.size(); }
+};
+
 // Reports in the order of the command line. Returns the exit code.
-int report_task(const Task& task, Console& console, std::vector<Failure>& failures) {
-  const auto& result = *task.result;
-  if (!result) {
-    failures.push_back({task.options.input, result.error()});
-    return console.fail(result.error(), task.options.input);
+int report_task(const Task& task, Console& console, BatchTotals& totals) {
+  if (task.is_skipped) {
+    ++totals.n_skipped;
+    report_skipped(console, task.options.input, task.options.output);
+    return kExitOk;
   }
-  const auto reported = report_conversion(console, task.options, *result, task.seconds);
-  if (reported) return kExitOk;
-  failures.push_back({task.options.input, reported.error()});
-  return console.fail(reported.error(), result->output);
+  const auto& result = *task.result;
+  const auto reported =
+      result ? report_conversion(console, task.options, *result, task.seconds) : result.error();
+  if (!reported) {
+    totals.failures.push_back({task.options.input, reported.error()});
+    return fail_conversion(console, reported.error(), task.options.input);
+  }
+  for (const ConvertedFile& file : result->files) {
+    totals.input_bytes += file.input_bytes;
+    totals.output_bytes += file.output_bytes;
+  }
+  return kExitOk;
 }
 
-void print_summary(Console& console, std::size_t n_inputs, const std::vector<Failure>& failures) {
+void print_summary(Console& console, const BatchTotals& totals) {
+  const std::vector<Failure>& failures = totals.failures;
+  const std::size_t n_inputs = totals.n_inputs;
   if (console.json()) {
     nlohmann::ordered_json json{{"schema_version", 1},
                                 {"n_inputs", n_inputs},
-                                {"n_converted", n_inputs - failures.size()},
+                                {"n_converted", totals.n_converted()},
+                                {"n_skipped", totals.n_skipped},
+                                {"input_bytes", totals.input_bytes},
+                                {"output_bytes", totals.output_bytes},
                                 {"failed", nlohmann::ordered_json::array()}};
     for (const Failure& failure : failures) {
       json["failed"].push_back({{"input", json_text(failure.input)},
@@ -208,7 +307,14 @@ void print_summary(Console& console, std::size_t n_inputs, const std::vector<Fai
     }
     console.print(json.dump(-1, ' ', true) + "\n");
   }
-  console.say(fmt::format("{} of {} inputs converted\n", n_inputs - failures.size(), n_inputs));
+  std::string text = fmt::format("{} of {} inputs converted", totals.n_converted(), n_inputs);
+  if (totals.n_converted() > 0) {
+    text += fmt::format(" ({} -> {})", human_bytes(totals.input_bytes),
+                        human_bytes(totals.output_bytes));
+  }
+  if (totals.n_skipped > 0) text += fmt::format(", {} skipped", totals.n_skipped);
+  if (!failures.empty()) text += fmt::format(", {} failed", failures.size());
+  console.say(text + "\n");
   if (failures.empty()) return;
   std::string names;
   for (const Failure& failure : failures) names += "\n  " + escaped(failure.input);
@@ -235,7 +341,8 @@ int convert_many(const ConvertOptions& options, Console& console) {
     }
   }
   ProgressBar bar(console.shows_progress(), plan_all(*tasks));
-  std::vector<Failure> failures;
+  BatchTotals totals;
+  totals.n_inputs = tasks->size();
   int code = kExitOk;
   {
     Jobs jobs(*tasks, options.jobs, bar);
@@ -243,14 +350,14 @@ int convert_many(const ConvertOptions& options, Console& console) {
       jobs.wait_for(task);
       if (interrupt_signal() != 0) break;
       bar.without_bar([&] {
-        const int result = report_task(task, console, failures);
-        if (code == kExitOk) code = result;
+        const int result = report_task(task, console, totals);
+        code = worse_exit_code(code, result);
       });
     }
   }
   const auto is_done = [](const Task& task) { return task.result && *task.result; };
   const auto n_done = std::count_if(tasks->begin(), tasks->end(), is_done);
-  if (made_folder && n_done == 0) {
+  if (made_folder && n_done == 0 && totals.n_skipped == 0) {
     std::error_code ignored;
     fs::remove(options.output_folder, ignored);
   }
@@ -258,7 +365,7 @@ int convert_many(const ConvertOptions& options, Console& console) {
     console.warn(fmt::format("interrupted; {} of {} inputs were converted", n_done, tasks->size()));
     return kExitSignal + number;
   }
-  print_summary(console, tasks->size(), failures);
+  print_summary(console, totals);
   return code;
 }
 

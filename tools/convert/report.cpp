@@ -175,6 +175,14 @@ void warn_of_losses(Console& console, const ConvertOptions& options, const Conve
   for (const std::string& warning : loss_warnings(lossy, kept_lossless, options.encode)) {
     console.warn_of_loss(warning);
   }
+  for (const ConvertedFile& file : report.files) {
+    if (file.n_lossy_before == 0) continue;
+    console.warn_of_loss(fmt::format(
+        "'{}' has {} lossy {} already; the errors that '{}' records come on top of those, which "
+        "it does not record. Convert the original file where there is one",
+        escaped(file.input), file.n_lossy_before, file.n_lossy_before == 1 ? "tensor" : "tensors",
+        escaped(file.output)));
+  }
 }
 
 void warn_of_links(Console& console, const ConvertOptions& options, const ConvertReport& report) {
@@ -301,9 +309,14 @@ Result<void> append_records(std::string& text, const ConvertOptions& options,
   if (options.dry_run && report.to->encodes) return {};
   text.back() = ',';
   text += "\"records\":[";
+  std::vector<std::string> paths;
   for (const ConvertedFile& file : report.files) {
-    CFCK_TRY_ASSIGN(const Listing listing,
-                    list_tensors(report.to->encodes ? file.output : file.input, options.limits));
+    const std::vector<std::string> of_file =
+        report.to->encodes ? file.output_files() : file.input_files;
+    paths.insert(paths.end(), of_file.begin(), of_file.end());
+  }
+  for (const std::string& path : paths) {
+    CFCK_TRY_ASSIGN(const Listing listing, list_tensors(path, options.limits));
     for (const TensorRow& row : listing.rows) {
       if (text.back() != '[') text += ',';
       append_row_json(text, row);
@@ -316,8 +329,11 @@ Result<void> append_records(std::string& text, const ConvertOptions& options,
 Result<void> print_json(Console& console, const ConvertOptions& options,
                         const ConvertReport& report, double seconds) {
   Json json{{"schema_version", 1},
+            {"file", json_text(report.input)},
             {"input", json_text(report.input)},
             {"output", json_text(report.output)},
+            {"status", "converted"},
+            {"error", nullptr},
             {"to", report.to->name},
             {"dry_run", options.dry_run},
             {"verified", options.verify}};
@@ -363,6 +379,27 @@ Result<void> print_json(Console& console, const ConvertOptions& options,
 }
 
 }  // namespace
+
+int fail_conversion(Console& console, const Error& error, const std::string& input) {
+  if (!console.json()) return console.fail(error, input);
+  console.complain(error, input);
+  const Json json{{"schema_version", 1},       {"file", json_text(input)},
+                  {"input", json_text(input)}, {"output", nullptr},
+                  {"status", "failed"},        {"error", Json::parse(error_json(error))}};
+  console.print(json.dump(-1, ' ', true) + "\n");
+  return exit_code(error.code);
+}
+
+void report_skipped(Console& console, const std::string& input, const std::string& output) {
+  if (console.json()) {
+    const Json json{{"schema_version", 1},       {"file", json_text(input)},
+                    {"input", json_text(input)}, {"output", json_text(output)},
+                    {"status", "skipped"},       {"error", nullptr}};
+    console.print(json.dump(-1, ' ', true) + "\n");
+    return;
+  }
+  console.say(fmt::format("{} -> {}: skipped, it exists\n", escaped(input), escaped(output)));
+}
 
 Result<void> report_conversion(Console& console, const ConvertOptions& options,
                                const ConvertReport& report, double seconds) {

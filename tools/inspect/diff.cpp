@@ -10,6 +10,7 @@
 #include "cfck/reader.hpp"
 #include "model/error_path.hpp"
 #include "tools/inspect/inspect.hpp"
+#include "tools/inspect/model_pairs.hpp"
 #include "tools/inspect/name_prefixes.hpp"
 #include "tools/inspect/tensor_errors.hpp"
 #include "tools/inspect/tensor_set.hpp"
@@ -264,10 +265,50 @@ Result<int> diff(const DiffOptions& options, Console& console) {
   return differences.any() ? kExitDifference : kExitOk;
 }
 
+// Reports a model that only one of two folders has.
+int report_single(Console& console, const ModelPair& pair) {
+  if (console.json()) {
+    Json json{{"schema_version", 1}, {"a", nullptr}, {"b", nullptr}, {"equal", false}};
+    if (pair.a) json["a"] = json_text(*pair.a);
+    if (pair.b) json["b"] = json_text(*pair.b);
+    console.print(json.dump(-1, ' ', true) + "\n");
+  } else {
+    console.print(fmt::format("{} {}\n", pair.a ? '-' : '+', escaped(pair.a ? *pair.a : *pair.b)));
+  }
+  return kExitDifference;
+}
+
+// Compares the models of two folders, and goes on after errors.
+int diff_pairs(const DiffOptions& options, const std::vector<ModelPair>& pairs, Console& console) {
+  int code = kExitOk;
+  std::size_t n_equal = 0;
+  for (const ModelPair& pair : pairs) {
+    if (!pair.a || !pair.b) {
+      code = worse_exit_code(code, report_single(console, pair));
+      continue;
+    }
+    if (!console.json()) {
+      console.say(fmt::format("{} and {}:\n", escaped(*pair.a), escaped(*pair.b)));
+    }
+    DiffOptions of_pair = options;
+    of_pair.a = *pair.a;
+    of_pair.b = *pair.b;
+    const auto result = diff(of_pair, console);
+    if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
+    if (result && *result == kExitOk) ++n_equal;
+    code = worse_exit_code(code, result ? *result : console.fail(result.error()));
+  }
+  console.say(fmt::format("{} models compared, {} equal\n", pairs.size(), n_equal));
+  return code;
+}
+
 }  // namespace
 
 int run_diff(const DiffOptions& options, Console& console) {
   catch_interrupts();
+  const auto pairs = model_pairs(options.a, options.b);
+  if (!pairs) return console.fail(pairs.error());
+  if (pairs->size() > 1) return diff_pairs(options, *pairs, console);
   const auto code = diff(options, console);
   if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
   return code ? *code : console.fail(code.error());

@@ -8,6 +8,7 @@
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
 #include "base/text.hpp"
+#include "model/folder/find_model.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/inspect/tensor_set.hpp"
 #include "tools/output/interrupt.hpp"
@@ -71,34 +72,43 @@ Result<std::vector<TensorDigest>> digests_of(const std::string& path, const Limi
   return digests;
 }
 
+void print_digests(Console& console, const std::string& path,
+                   const std::vector<TensorDigest>& digests, bool per_tensor) {
+  const std::string content = hexadecimal(content_digest(digests));
+  if (console.json()) {
+    Json json{{"schema_version", 1}, {"file", json_text(path)}, {"digest", content}};
+    Json records = Json::array();
+    for (const TensorDigest& tensor : digests) {
+      records.push_back({{"name", tensor.name}, {"digest", hexadecimal(tensor.digest)}});
+    }
+    json["records"] = std::move(records);
+    console.print(json.dump(-1, ' ', true) + "\n");
+    return;
+  }
+  console.print(fmt::format("{}  {}\n", content, escaped(path)));
+  if (!per_tensor) return;
+  for (const TensorDigest& tensor : digests) {
+    console.print(fmt::format("{}    {}\n", hexadecimal(tensor.digest), escaped(tensor.name)));
+  }
+}
+
 }  // namespace
 
 int run_digest(const DigestOptions& options, Console& console) {
   catch_interrupts();
   int code = kExitOk;
   for (const std::string& path : options.paths) {
-    const auto digests = digests_of(path, options.limits, console.shows_progress());
-    if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
-    if (!digests) {
-      const int failed = console.fail(digests.error(), path);
-      if (code == kExitOk) code = failed;
-      continue;
-    }
-    const std::string content = hexadecimal(content_digest(*digests));
-    if (console.json()) {
-      Json json{{"schema_version", 1}, {"file", json_text(path)}, {"digest", content}};
-      Json records = Json::array();
-      for (const TensorDigest& tensor : *digests) {
-        records.push_back({{"name", tensor.name}, {"digest", hexadecimal(tensor.digest)}});
+    const auto models = model::all_models(path);
+    if (!models) code = worse_exit_code(code, console.fail(models.error(), path));
+    if (!models) continue;
+    for (const std::string& model : *models) {
+      const auto digests = digests_of(model, options.limits, console.shows_progress());
+      if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
+      if (digests) {
+        print_digests(console, model, *digests, options.per_tensor);
+      } else {
+        code = worse_exit_code(code, console.fail(digests.error(), model));
       }
-      json["records"] = std::move(records);
-      console.print(json.dump(-1, ' ', true) + "\n");
-      continue;
-    }
-    console.print(fmt::format("{}  {}\n", content, escaped(path)));
-    if (!options.per_tensor) continue;
-    for (const TensorDigest& tensor : *digests) {
-      console.print(fmt::format("{}    {}\n", hexadecimal(tensor.digest), escaped(tensor.name)));
     }
   }
   return code;

@@ -1,5 +1,5 @@
 // The commands that read files, and those that repair them. Each returns its exit code; with
-// several files, that of the first that failed.
+// several files, the worst (worse_exit_code). A folder of several models stands for all of them.
 #pragma once
 
 #include <string>

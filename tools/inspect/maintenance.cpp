@@ -95,7 +95,7 @@ int run_compact(const CompactOptions& options, Console& console) {
   int code = kExitOk;
   for (const std::string& path : options.paths) {
     const int result = compact_model(path, options, console);
-    if (code == kExitOk) code = result;
+    code = worse_exit_code(code, result);
     if (interrupt_signal() != 0) return result;
   }
   return code;

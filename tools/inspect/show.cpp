@@ -11,6 +11,7 @@
 
 #include "base/glob.hpp"
 #include "base/text.hpp"
+#include "model/folder/find_model.hpp"
 #include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
@@ -352,27 +353,35 @@ void print_json(Console& console, const Model& model, const ShowOptions& options
   console.print(text + "]}\n");
 }
 
+// `separate` says whether something was printed before.
+int show_model(Console& console, const std::string& path, const ShowOptions& options,
+               bool& separate) {
+  const auto model = read_model(path, options);
+  if (!model) return console.fail(model.error(), path);
+  for (const std::string& warning : model::unread_warnings(model->found, model->strays)) {
+    console.warn(warning);
+  }
+  if (console.json()) {
+    print_json(console, *model, options);
+    return kExitOk;
+  }
+  if (std::exchange(separate, true)) console.print("\n");
+  print_text(console, *model, options);
+  return kExitOk;
+}
+
 }  // namespace
 
 int run_show(const ShowOptions& options, Console& console) {
   int code = kExitOk;
   bool separate = false;
   for (const std::string& path : options.paths) {
-    const auto model = read_model(path, options);
-    if (!model) {
-      const int failed = console.fail(model.error(), path);
-      if (code == kExitOk) code = failed;
-      continue;
+    const auto models = model::all_models(path);
+    if (!models) code = worse_exit_code(code, console.fail(models.error(), path));
+    if (!models) continue;
+    for (const std::string& model : *models) {
+      code = worse_exit_code(code, show_model(console, model, options, separate));
     }
-    for (const std::string& warning : model::unread_warnings(model->found, model->strays)) {
-      console.warn(warning);
-    }
-    if (console.json()) {
-      print_json(console, *model, options);
-      continue;
-    }
-    if (std::exchange(separate, true)) console.print("\n");
-    print_text(console, *model, options);
   }
   return code;
 }

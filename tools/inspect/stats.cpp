@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "tools/inspect/inspect.hpp"
+#include "tools/inspect/model_pairs.hpp"
 #include "tools/inspect/reading_bar.hpp"
 #include "tools/inspect/tensor_errors.hpp"
 #include "tools/inspect/tensor_set.hpp"
@@ -341,10 +342,40 @@ Result<int> stats(const StatsOptions& options, Console& console) {
   return code == kExitOk && !all.problems.empty() ? kExitDifference : code;
 }
 
+// Describes each model of a folder, next to that of the same name in the reference.
+int stats_of_models(const StatsOptions& options, const std::vector<ModelPair>& models,
+                    Console& console) {
+  int code = kExitOk;
+  for (const ModelPair& pair : models) {
+    const std::string& path = pair.a ? *pair.a : *pair.b;
+    const bool is_single = !options.reference.empty() && !(pair.a && pair.b);
+    if (is_single && options.common) continue;
+    if (is_single) {
+      const Error problem = not_found(pair.a ? "the reference has no model with this name"
+                                             : "only the reference has a model with this name");
+      console.fail(problem, path);
+      code = worse_exit_code(code, kExitDifference);
+      continue;
+    }
+    if (!console.json()) console.print(fmt::format("{}:\n", console.bold(escaped(path))));
+    StatsOptions of_model = options;
+    of_model.path = path;
+    if (pair.b && !options.reference.empty()) of_model.reference = *pair.b;
+    const auto result = stats(of_model, console);
+    if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
+    code = worse_exit_code(code, result ? *result : console.fail(result.error(), path));
+  }
+  return code;
+}
+
 }  // namespace
 
 int run_stats(const StatsOptions& options, Console& console) {
   catch_interrupts();
+  const std::string& other = options.reference.empty() ? options.path : options.reference;
+  const auto models = model_pairs(options.path, other);
+  if (!models) return console.fail(models.error());
+  if (models->size() > 1) return stats_of_models(options, *models, console);
   const auto code = stats(options, console);
   if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
   return code ? *code : console.fail(code.error());

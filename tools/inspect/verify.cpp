@@ -4,14 +4,18 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/text.hpp"
 #include "cfck/archive.hpp"
+#include "model/folder/find_model.hpp"
 #include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
 #include "model/formats/archive_format.hpp"
 #include "tools/inspect/inspect.hpp"
+#include "tools/inspect/tensor_set.hpp"
 #include "tools/output/interrupt.hpp"
 #include "tools/output/progress_bar.hpp"
 
@@ -63,8 +67,33 @@ Result<FileReport> verify_file(const std::string& path, const VerifyOptions& opt
   return FileReport{path, std::move(report), archive->files().front().reader != nullptr};
 }
 
-int print_json(Console& console, const std::string& path, const std::vector<FileReport>& files,
-               bool deep) {
+// How many files of all that were given are whole.
+struct Tally {
+  std::size_t n_ok = 0;
+  std::size_t n_damaged = 0;
+  std::size_t n_unchecked = 0;  // missing, without checksums, beyond a limit
+  int code = kExitOk;
+
+  std::size_t n_files() const { return n_ok + n_damaged + n_unchecked; }
+
+  void add(const FileReport& file) {
+    std::size_t& count = file.report.problems.empty() ? n_ok
+                         : has_damage(file.report)    ? n_damaged
+                                                      : n_unchecked;
+    ++count;
+    for (const Error& problem : file.report.problems) add(problem);
+  }
+  void add(const Error& problem) { code = worse_exit_code(code, exit_code(problem.code)); }
+
+  std::string text() const {
+    std::string text = fmt::format("{} ok, {} damaged", n_ok, n_damaged);
+    if (n_unchecked > 0) text += fmt::format(", {} not checked", n_unchecked);
+    return text + "\n";
+  }
+};
+
+void print_json(Console& console, const std::string& path, const std::vector<FileReport>& files,
+                bool deep) {
   Json json{{"schema_version", 1},
             {"file", json_text(path)},
             {"level", deep ? "deep" : "hashes"},
@@ -72,33 +101,27 @@ int print_json(Console& console, const std::string& path, const std::vector<File
             {"n_records", 0},
             {"checked_bytes", 0},
             {"problems", Json::array()}};
-  int code = kExitOk;
   std::uint64_t n_records = 0;
   std::uint64_t checked_bytes = 0;
   for (const FileReport& file : files) {
     n_records += file.report.n_records;
     checked_bytes += file.report.checked_bytes;
     for (const Error& problem : file.report.problems) {
-      if (code == kExitOk) code = exit_code(problem.code);
+      console.complain(problem, file.path);
       Json entry = Json::parse(error_json(problem));
       entry["file"] = json_text(file.path);
       json["problems"].push_back(std::move(entry));
     }
   }
-  json["ok"] = code == kExitOk;
+  json["ok"] = json["problems"].empty();
   json["n_records"] = n_records;
   json["checked_bytes"] = checked_bytes;
   console.print(json.dump(-1, ' ', true) + "\n");
-  return code;
 }
 
-int print_text(Console& console, const std::vector<FileReport>& files, bool deep) {
-  int code = kExitOk;
+void print_text(Console& console, const std::vector<FileReport>& files, bool deep) {
   for (const FileReport& file : files) {
-    for (const Error& problem : file.report.problems) {
-      const int failed = console.complain(problem, file.path);
-      if (code == kExitOk) code = failed;
-    }
+    for (const Error& problem : file.report.problems) console.complain(problem, file.path);
     if (file.report.problems.empty()) {
       console.say(fmt::format("{}: ok, {} records, {} checked{}\n", escaped(file.path),
                               file.report.n_records, human_bytes(file.report.checked_bytes),
@@ -111,55 +134,104 @@ int print_text(Console& console, const std::vector<FileReport>& files, bool deep
                        : "download the file again");
     }
   }
-  return code;
 }
 
+FileReport failed(const std::string& path, Error problem) {
+  FileReport file{path, {}, model::has_suffix_of(path, model::cfck_format())};
+  file.report.problems.push_back(std::move(problem));
+  return file;
+}
+
+// Opens the files once to know how much there is to do, and which of their tensors are not read.
+// What is wrong with a file is said where it is checked.
+struct Survey {
+  std::uint64_t total_bytes = 0;
+  std::vector<model::StrayTensor> strays;
+  std::vector<std::optional<Error>> problems;  // of each file: what its index says of it
+
+  void add(const model::ModelFiles& found, std::size_t number, const VerifyOptions& options) {
+    problems.emplace_back();
+    const auto archive = open_to_verify(found.paths[number], options);
+    if (!archive) return;
+    total_bytes += bytes_to_verify(**archive, options.deep);
+    const auto tensors = (*archive)->tensors();
+    const auto is_of_model = model::tensors_of_model(found, number, tensors);
+    if (!is_of_model) {
+      problems.back() = is_of_model.error();
+      return;
+    }
+    const auto of_file = model::stray_tensors(found, number, tensors, *is_of_model);
+    strays.insert(strays.end(), of_file.begin(), of_file.end());
+  }
+};
+
+// Checks all files of a model, whatever is wrong with some of them.
 Result<std::vector<FileReport>> verify_model(const std::string& path, const VerifyOptions& options,
                                              Console& console) {
   const model::FolderWatch watch(path);
   CFCK_TRY_ASSIGN(const model::ModelFiles found, model::model_files(path));
-  std::uint64_t total_bytes = 0;
-  std::vector<model::StrayTensor> strays;
-  for (std::size_t i = 0; i < found.paths.size(); ++i) {
-    auto archive = open_to_verify(found.paths[i], options);
-    if (!archive) return with_path(archive.error(), found.paths[i]);
-    total_bytes += bytes_to_verify(**archive, options.deep);
-    const auto tensors = (*archive)->tensors();
-    CFCK_TRY_ASSIGN(const auto is_of_model, model::tensors_of_model(found, i, tensors));
-    const auto of_file = model::stray_tensors(found, i, tensors, is_of_model);
-    strays.insert(strays.end(), of_file.begin(), of_file.end());
-  }
+  Survey survey;
+  for (std::size_t i = 0; i < found.paths.size(); ++i) survey.add(found, i, options);
   if (options.strict) CFCK_TRY(model::check_all_named(found));
-  for (const std::string& warning : model::unread_warnings(found, strays)) console.warn(warning);
-  ProgressBar bar(console.shows_progress(), total_bytes);
+  for (const std::string& warning : model::unread_warnings(found, survey.strays)) {
+    console.warn(warning);
+  }
+  ProgressBar bar(console.shows_progress(), survey.total_bytes);
   std::vector<FileReport> files;
-  for (const std::string& file : found.paths) {
-    auto report = verify_file(file, options, bar);
-    if (!report) return with_path(report.error(), file);
-    files.push_back(std::move(*report));
+  for (std::size_t i = 0; i < found.paths.size(); ++i) {
+    auto report = verify_file(found.paths[i], options, bar);
+    CFCK_TRY(check_interrupt());
+    files.push_back(report ? std::move(*report)
+                           : failed(found.paths[i], std::move(report).error()));
+    if (survey.problems[i]) files.back().report.problems.push_back(*survey.problems[i]);
   }
   CFCK_TRY(watch.check());
   return files;
+}
+
+// Returns false where a signal ends the work.
+bool verify_one(const std::string& path, const VerifyOptions& options, Console& console,
+                Tally& tally) {
+  auto files = verify_model(path, options, console);
+  if (interrupt_signal() != 0) return false;
+  if (!files) files = std::vector<FileReport>{failed(path, std::move(files).error())};
+  for (const FileReport& file : *files) tally.add(file);
+  if (console.json()) {
+    print_json(console, path, *files, options.deep);
+  } else {
+    print_text(console, *files, options.deep);
+  }
+  return true;
 }
 
 }  // namespace
 
 int run_verify(const VerifyOptions& options, Console& console) {
   catch_interrupts();
-  int code = kExitOk;
+  Tally tally;
+  bool has_several = options.paths.size() > 1;
   for (const std::string& path : options.paths) {
-    const auto files = verify_model(path, options, console);
-    if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
-    int result = kExitOk;
-    if (!files) {
-      result = console.fail(files.error(), path);
-    } else {
-      result = console.json() ? print_json(console, path, *files, options.deep)
-                              : print_text(console, *files, options.deep);
+    const auto models = model::all_models(path);
+    if (!models) {
+      tally.add(models.error());
+      console.fail(models.error(), path);
+      continue;
     }
-    if (code == kExitOk) code = result;
+    has_several = has_several || models->size() > 1;
+    for (const std::string& model : *models) {
+      if (!verify_one(model, options, console, tally)) return kExitSignal + interrupt_signal();
+    }
   }
-  return code;
+  if (console.json() && has_several) {
+    const Json json{{"schema_version", 1},
+                    {"n_files", tally.n_files()},
+                    {"n_ok", tally.n_ok},
+                    {"n_damaged", tally.n_damaged},
+                    {"n_unchecked", tally.n_unchecked}};
+    console.print(json.dump(-1, ' ', true) + "\n");
+  }
+  if (tally.n_files() > 1) console.say(tally.text());
+  return tally.code;
 }
 
 }  // namespace cfck::tools

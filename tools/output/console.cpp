@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -79,6 +81,16 @@ int exit_code(ErrorCode code) noexcept {
       break;
   }
   return kExitBug;
+}
+
+int worse_exit_code(int a, int b) noexcept {
+  // From the best to the worst; what is not listed is a signal, which ends everything.
+  static constexpr int kOrder[] = {kExitOk,          kExitDifference, kExitExists, kExitUsage,
+                                   kExitUnsupported, kExitLimit,      kExitIo,     kExitChecksum,
+                                   kExitMalformed,   kExitBug};
+  const auto* const rank_a = std::find(std::begin(kOrder), std::end(kOrder), a);
+  const auto* const rank_b = std::find(std::begin(kOrder), std::end(kOrder), b);
+  return rank_a < rank_b ? b : a;
 }
 
 Console::Console(std::string program, ConsoleOptions options)

@@ -30,6 +30,11 @@ enum ExitCode : int {
 
 int exit_code(ErrorCode code) noexcept;
 
+// Returns the worse of two exit codes, for commands with several files: an internal error, files
+// that are malformed, whose checksums do not match, that cannot be read, beyond a limit, or
+// unsupported, wrong usage, outputs that exist, files that differ, success.
+int worse_exit_code(int a, int b) noexcept;
+
 enum class ColorChoice { kAuto, kAlways, kNever };
 
 struct ConsoleOptions {

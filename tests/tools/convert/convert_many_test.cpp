@@ -84,7 +84,7 @@ TEST_F(ConvertMany, AnErrorDoesNotKeepTheOthersFromBeingConverted) {
     Arguments arguments = inputs;
     arguments.insert(arguments.end(), {"--output-dir", "out", "--json", "-j", jobs});
     const Outcome outcome = convert(arguments);
-    EXPECT_EQ(outcome.code, 4);  // of the first that failed
+    EXPECT_EQ(outcome.code, 4);  // the worst
     EXPECT_EQ(outputs(), (Names{"a.cfck", "b.cfck"}));
     const auto lines = lines_of(outcome);
     ASSERT_EQ(lines.size(), 5U) << outcome.out;
@@ -159,6 +159,65 @@ TEST_F(ConvertMany, ListsOfInputs) {
   EXPECT_EQ(convert({"--files-from", "empty"}).code, 2);
   EXPECT_EQ(convert({"--files-from", "missing"}).code, 3);
   EXPECT_EQ(convert({"--files-from", "sub"}).code, 3);
+}
+
+TEST_F(ConvertMany, WhatIsThereIsSkipped) {
+  const Arguments both = {"a.safetensors", "b.safetensors", "--output-dir", "out"};
+  Arguments again = both;
+  again.insert(again.end(), {"--skip-existing", "--json"});
+  ASSERT_EQ(convert({"a.safetensors", "--output-dir", "out"}).code, 0);
+  const Outcome outcome = convert(again);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const auto lines = lines_of(outcome);
+  ASSERT_EQ(lines.size(), 3U) << outcome.out;
+  EXPECT_EQ(lines[0]["status"], "skipped");
+  EXPECT_EQ(lines[0]["output"], "out/a.cfck");
+  EXPECT_EQ(lines[1]["status"], "converted");
+  EXPECT_EQ(lines[2]["n_converted"], 1);
+  EXPECT_EQ(lines[2]["n_skipped"], 1);
+  // An input that is newer than its output is converted again.
+  fs::last_write_time(folder / "a.safetensors",
+                      fs::last_write_time(folder / "out/a.cfck") + std::chrono::seconds(5));
+  Arguments newer = both;
+  newer.push_back("--newer");
+  const Outcome renewed = convert(newer);
+  EXPECT_EQ(renewed.code, 0) << renewed.err;
+  EXPECT_NE(renewed.out.find("1 of 2 inputs converted"), std::string::npos) << renewed.out;
+  EXPECT_NE(renewed.out.find("1 skipped"), std::string::npos) << renewed.out;
+  // One input alone.
+  ASSERT_EQ(convert({"b.safetensors", "-o", "alone.cfck"}).code, 0);
+  EXPECT_EQ(convert({"b.safetensors", "-o", "alone.cfck"}).code, 8);
+  EXPECT_EQ(convert({"b.safetensors", "-o", "alone.cfck", "--skip-existing"}).code, 0);
+}
+
+TEST_F(ConvertMany, FoldersOfInputsAreKept) {
+  write_file(folder / "x/m.safetensors", small_model());
+  write_file(folder / "y/z/m.safetensors", small_model());
+  const Outcome outcome = convert(
+      {"x/m.safetensors", "./y/z/m.safetensors", "none/n.npz", "--output-dir", "out", "--parents"});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_EQ(outputs(), (Names{"x/m.cfck", "y/z/m.cfck"}));
+  EXPECT_FALSE(fs::exists(folder / "out/none"));
+  here.folder = folder / "x";
+  const Outcome outside = convert({"../a.safetensors", "--output-dir", "out", "--parents"});
+  here.folder = folder.path();
+  EXPECT_EQ(outside.code, 2);
+  EXPECT_NE(outside.err.find("leads out of the current folder"), std::string::npos) << outside.err;
+  EXPECT_EQ(convert({"x/m.safetensors", "--parents"}).code, 2);
+}
+
+// Success and failure have one shape.
+TEST_F(ConvertMany, ReportsHaveOneShape) {
+  write_file(folder / "bad.safetensors", "bad");
+  const auto good = convert({"a.safetensors", "--json"}).json();
+  const auto bad = convert({"bad.safetensors", "--json"}).json();
+  for (const char* key : {"schema_version", "file", "input", "output", "status", "error"}) {
+    EXPECT_TRUE(good.contains(key)) << key;
+    EXPECT_TRUE(bad.contains(key)) << key;
+  }
+  EXPECT_TRUE(good["error"].is_null());
+  EXPECT_EQ(bad["status"], "failed");
+  EXPECT_EQ(bad["error"]["code"], "corrupt");
 }
 
 TEST_F(ConvertMany, WrongUsage) {

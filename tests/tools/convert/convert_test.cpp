@@ -175,6 +175,27 @@ TEST(Convert, ValuesPerChunk) {
 }
 
 // Converting back has no use for them; an error is better than ignoring them.
+// Options and a second .cfck name say that the tensors are to be encoded anew.
+TEST(Convert, ACfckFileCanBeEncodedAnew) {
+  const TemporaryFolder folder;
+  write_file(folder / "in.safetensors", weights_model());
+  ASSERT_EQ(convert({folder / "in.safetensors"}).code, 0);
+  const Outcome small =
+      convert({folder / "in.cfck", folder / "small.cfck", "--max-abs-error", "1e-2", "--verify"});
+  ASSERT_EQ(small.code, 0) << small.err;
+  EXPECT_LT(fs::file_size(folder / "small.cfck"), fs::file_size(folder / "in.cfck"));
+  EXPECT_EQ(run({"stats", "-q", folder / "small.cfck", "--ref", folder / "in.safetensors"}).code,
+            0);
+  // Errors add up, which is said.
+  const Outcome again =
+      convert({folder / "small.cfck", folder / "smaller.cfck", "--max-abs-error", "5e-2"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.err.find("lossy tensors already"), std::string::npos) << again.err;
+  ASSERT_EQ(convert({folder / "in.cfck", "--level", "fast", "--output-dir", folder / "fast"}).code,
+            0);
+  EXPECT_TRUE(fs::exists(folder / "fast/in.cfck"));
+}
+
 TEST(Convert, OptionsOfEncodingAreRefusedOnTheWayBack) {
   const TemporaryFolder folder;
   write_file(folder / "in", one_tensor(600));

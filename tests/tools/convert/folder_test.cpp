@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "tests/tools/convert/model_folders.hpp"
 #include "tests/tools/program.hpp"
 
 namespace cfck::test {
@@ -12,30 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
-
-std::string shard(const std::string& tensor, std::uint64_t seed) {
-  return with_header("{\"" + tensor +
-                         "\":{\"dtype\":\"F32\",\"shape\":[32,32],"
-                         "\"data_offsets\":[0,4096]}}  ",
-                     noise(4096, seed));
-}
-
-// The spaces are odd on purpose: they must be preserved.
-constexpr const char* kIndex =
-    "{\"metadata\": {\"total_size\": 8192},\n   \"weight_map\": {\n"
-    "\"b.w\": \"model-00002-of-00002.safetensors\", \"a.w\": "
-    "\"model-00001-of-00002.safetensors\"}}";
-
-void make_model(const std::string& folder) {
-  write_file(folder + "/model-00001-of-00002.safetensors", shard("a.w", 1));
-  write_file(folder + "/model-00002-of-00002.safetensors", shard("b.w", 2));
-  write_file(folder + "/model.safetensors.index.json", kIndex);
-  write_file(folder + "/config.json", "{\"hidden_size\": 32}");
-  write_file(folder + "/tokenizer/vocab.txt", "a\nb\n");
-  write_file(folder + "/.cache/lock", "x");
-  write_file(folder + "/run.sh", "#!/bin/sh\n");
-  fs::permissions(folder + "/run.sh", fs::perms::owner_all);
-}
 
 std::map<std::string, std::string> contents(const std::string& folder) {
   std::map<std::string, std::string> files;
@@ -140,18 +117,6 @@ TEST(ConvertFolder, OneFileWithoutAnIndex) {
   EXPECT_TRUE(fs::exists(folder / "c/config.json"));
   ASSERT_EQ(run({"convert", folder / "c", folder / "b"}).code, 0);
   EXPECT_TRUE(read_file(folder / "b/model.safetensors") == small_model());
-}
-
-TEST(ConvertFolder, TheNameOfAFileIsNoNameOfAFolder) {
-  const TemporaryFolder folder;
-  write_file(folder / "m/model.safetensors", small_model());
-  for (const char* name : {"m.safetensors", "m.cfck", "m.npz"}) {
-    const Outcome refused = run({"convert", folder / "m", folder / name});
-    EXPECT_EQ(refused.code, 2) << name;
-    EXPECT_NE(refused.err.find("name a folder"), std::string::npos) << refused.err;
-    EXPECT_FALSE(fs::exists(folder / name));
-  }
-  EXPECT_EQ(run({"convert", folder / "m", folder / "m.cfck/"}).code, 0);
 }
 
 TEST(ConvertFolder, LinksAreFollowed) {

@@ -74,7 +74,8 @@ TEST_F(InspectBounds, ShowHasBoundAndError) {
 
 TEST_F(InspectBounds, ShardsAreOneModel) {
   for (const char* name : {"a", "b"}) {
-    write_file(folder / ("m/" + std::string(name) + ".safetensors"),
+    const std::string shard = *name == 'a' ? "model-00001-of-00002" : "model-00002-of-00002";
+    write_file(folder / ("m/" + shard + ".safetensors"),
                model_of({{name, "F32", "[64,64]", bytes_of(weights(4096, 1, 1))}}));
   }
   ASSERT_EQ(run({"convert", folder / "m", folder / "c", "--rule", "a: max_abs_error=1e-3", "--rule",

@@ -1,0 +1,181 @@
+// Folders as one file, files as folders of shards, and folders of several models.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/tools/convert/model_folders.hpp"
+#include "tests/tools/program.hpp"
+
+namespace cfck::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string digest_of(const std::string& path) { return run({"digest", path}).out.substr(0, 32); }
+
+// A folder is converted to the file that OUT names, or to a folder.
+TEST(ConvertFolder, ShardsBecomeOneFile) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  const std::string digest = digest_of(folder / "m");
+  ASSERT_EQ(run({"convert", folder / "m", folder / "c"}).code, 0);
+  for (const char* from : {"m", "c"}) {
+    for (const char* name : {"one.safetensors", "one.cfck", "one.npz"}) {
+      const Outcome made = run({"convert", "--verify", folder / from, folder / name});
+      ASSERT_EQ(made.code, 0) << made.err;
+      EXPECT_TRUE(fs::is_regular_file(folder / name));
+      EXPECT_EQ(digest_of(folder / name), digest) << name;
+      EXPECT_EQ(run({"convert", folder / from, folder / name}).code, 8);
+      fs::remove(folder / name);
+    }
+  }
+  // The header of one shard is not that of all.
+  ASSERT_EQ(run({"convert", folder / "m", folder / "one.cfck"}).code, 0);
+  ASSERT_EQ(run({"convert", folder / "one.cfck", folder / "back.safetensors"}).code, 0);
+  EXPECT_EQ(digest_of(folder / "back.safetensors"), digest);
+  const auto json = run({"convert", "--json", folder / "c", folder / "j.safetensors"}).json();
+  EXPECT_EQ(json["records"].size(), 2U);
+  EXPECT_EQ(json["status"], "converted");
+  EXPECT_EQ(run({"convert", folder / "m", folder / "m.cfck/"}).code, 0);
+  EXPECT_TRUE(fs::is_directory(folder / "m.cfck"));
+}
+
+TEST(ConvertFolder, ADamagedShardLeavesNoFile) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  write_file(folder / "m/model-00002-of-00002.safetensors", "broken");
+  const Outcome outcome = run({"convert", folder / "m", folder / "one.cfck"});
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_NE(outcome.err.find("model-00002-of-00002.safetensors"), std::string::npos) << outcome.err;
+  fs::remove(folder / "m/model-00002-of-00002.safetensors");
+  const Outcome missing = run({"convert", folder / "m", folder / "one.cfck"});
+  EXPECT_EQ(missing.code, 3);
+  EXPECT_NE(missing.err.find("is missing; download it"), std::string::npos) << missing.err;
+  EXPECT_FALSE(fs::exists(folder / "one.cfck"));
+}
+
+// Without an index, the names of shards say what belongs together.
+TEST(ConvertFolder, ShardsWithoutAnIndex) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  fs::remove(folder / "m/model.safetensors.index.json");
+  EXPECT_EQ(run({"convert", folder / "m", folder / "one.cfck"}).code, 0);
+  write_file(folder / "m/other-00001-of-00001.safetensors", shard("c.w", 3));
+  const Outcome mixed = run({"convert", folder / "m", folder / "two.cfck"});
+  EXPECT_EQ(mixed.code, 2);
+  EXPECT_NE(mixed.err.find("shards of several models"), std::string::npos) << mixed.err;
+  fs::remove(folder / "m/other-00001-of-00001.safetensors");
+  fs::remove(folder / "m/model-00001-of-00002.safetensors");
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"convert", folder / "m", folder / "two.cfck"},
+                                             {"inspect", folder / "m"},
+                                             {"digest", folder / "m"}}) {
+    const Outcome missing = run(command);
+    EXPECT_EQ(missing.code, 3) << command[0];
+    EXPECT_NE(missing.err.find("the shard 'model-00001-of-00002.safetensors' is missing"),
+              std::string::npos)
+        << missing.err;
+  }
+  EXPECT_FALSE(fs::exists(folder / "two.cfck"));
+}
+
+TEST(ConvertFolder, IntoShards) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  const std::string digest = digest_of(folder / "m");
+  ASSERT_EQ(run({"convert", folder / "m", folder / "one.safetensors"}).code, 0);
+  const std::string out = folder / "parts/weights.safetensors";
+  const Outcome made =
+      run({"convert", "--verify", folder / "one.safetensors", out, "--max-shard-size", "5kB"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_TRUE(fs::exists(folder / "parts/weights-00001-of-00002.safetensors"));
+  EXPECT_TRUE(fs::exists(folder / "parts/weights.safetensors.index.json"));
+  EXPECT_EQ(digest_of(folder / "parts"), digest);
+  // A folder keeps its other files.
+  ASSERT_EQ(
+      run({"convert", "--verify", folder / "m", folder / "c", "--max-shard-size", "1GB"}).code, 0);
+  EXPECT_TRUE(fs::exists(folder / "c/model.cfck"));
+  EXPECT_TRUE(fs::exists(folder / "c/config.json"));
+  EXPECT_EQ(digest_of(folder / "c"), digest);
+  EXPECT_EQ(run({"convert", folder / "m", folder / "c", "--max-shard-size", "1GB"}).code, 8);
+  EXPECT_EQ(run({"convert", folder / "m", "--max-shard-size", "1GB"}).code, 2);
+  EXPECT_EQ(run({"convert", folder / "m", folder / "d", "--max-shard-size", "few"}).code, 2);
+}
+
+// A pipeline has models in folders, as diffusers lays them out.
+TEST(FolderOfModels, APipelineIsTakenByAllCommands) {
+  const TemporaryFolder folder;
+  write_file(folder / "p/model_index.json", "{}");
+  write_file(folder / "p/unet/diffusion_pytorch_model.safetensors", shard("w", 1));
+  write_file(folder / "p/vae/diffusion_pytorch_model.safetensors", shard("w", 2));
+  ASSERT_EQ(run({"convert", folder / "p", folder / "c"}).code, 0);
+  const Outcome verified = run({"verify", "--deep", folder / "c"});
+  EXPECT_EQ(verified.code, 0) << verified.err;
+  EXPECT_NE(verified.out.find("2 ok, 0 damaged"), std::string::npos) << verified.out;
+  for (const char* command : {"inspect", "stats", "digest"}) {
+    const Outcome outcome = run({command, folder / "c"});
+    EXPECT_EQ(outcome.code, 0) << command << outcome.err;
+    EXPECT_NE(outcome.out.find("c/unet"), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find("c/vae"), std::string::npos) << outcome.out;
+  }
+  EXPECT_EQ(run({"diff", folder / "p", folder / "c"}).code, 0);
+  EXPECT_EQ(run({"stats", folder / "c", "--ref", folder / "p"}).code, 0);
+  const Outcome refused = run({"convert", folder / "p", folder / "one.cfck"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("several models, in unet, vae"), std::string::npos) << refused.err;
+  write_file(folder / "p/vae/diffusion_pytorch_model.safetensors", shard("w", 3));
+  EXPECT_EQ(run({"diff", folder / "p", folder / "c"}).code, 1);
+  fs::remove_all(folder / "c/vae");
+  const Outcome missing = run({"diff", folder / "p", folder / "c"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_NE(missing.out.find("- " + (folder / "p/vae")), std::string::npos) << missing.out;
+}
+
+// Files whose names are not those of shards are no parts of one model.
+TEST(FolderOfModels, CheckpointsAreListedOneByOne) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a", "b", "c"}) {
+    write_file(folder / ("m/" + std::string(name) + ".safetensors"), shard("w", *name));
+  }
+  ASSERT_EQ(run({"convert", folder / "m", folder / "c"}).code, 0);
+  EXPECT_EQ(run({"diff", folder / "m", folder / "c"}).code, 0);
+  const Outcome shown = run({"inspect", folder / "c"});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_EQ(shown.out.find("shards"), std::string::npos) << shown.out;
+  std::string damaged = read_file(folder / "c/a.cfck");
+  damaged[200] = static_cast<char>(damaged[200] ^ 4);
+  write_file(folder / "c/a.cfck", damaged);
+  write_file(folder / "c/b.cfck", "short");
+  for (const std::vector<std::string>& paths : std::vector<std::vector<std::string>>{
+           {folder / "c"}, {folder / "c/a.cfck", folder / "c/b.cfck", folder / "c/c.cfck"}}) {
+    std::vector<std::string> command = {"verify"};
+    command.insert(command.end(), paths.begin(), paths.end());
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 4) << outcome.err;  // the worst
+    EXPECT_NE(outcome.out.find("c/c.cfck: ok"), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find("1 ok, 2 damaged"), std::string::npos) << outcome.out;
+  }
+  const Outcome json = run({"verify", "--json", folder / "c"});
+  const auto last =
+      nlohmann::json::parse(json.out.substr(json.out.rfind('\n', json.out.size() - 2)));
+  EXPECT_EQ(last["n_files"], 3);
+  EXPECT_EQ(last["n_ok"], 1);
+  EXPECT_EQ(last["n_damaged"], 2);
+}
+
+// A damaged shard does not keep the others from being checked.
+TEST(FolderOfModels, VerifyGoesOnAfterADamagedShard) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  ASSERT_EQ(run({"convert", folder / "m", folder / "c"}).code, 0);
+  write_file(folder / "c/model-00001-of-00002.cfck", "short");
+  const Outcome outcome = run({"verify", folder / "c"});
+  EXPECT_EQ(outcome.code, 4) << outcome.err;
+  EXPECT_NE(outcome.out.find("model-00002-of-00002.cfck: ok"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("1 ok, 1 damaged"), std::string::npos) << outcome.out;
+}
+
+}  // namespace
+}  // namespace cfck::test

@@ -1,0 +1,225 @@
+// A model as a folder of shards, as model libraries lay them out.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "base/files/access.hpp"
+#include "base/text.hpp"
+#include "cfck/archive.hpp"
+#include "cfck/archive_writer.hpp"
+#include "model/folder/files/folder_names.hpp"
+#include "model/folder/files/temporary_folder.hpp"
+#include "model/folder/model_folder.hpp"
+#include "model/folder/shard_index.hpp"
+#include "model/folder/written_folder.hpp"
+#include "tools/convert/convert.hpp"
+#include "tools/convert/copy.hpp"
+#include "tools/convert/tensor_comparison.hpp"
+#include "tools/measure/target_check.hpp"
+#include "tools/output/interrupt.hpp"
+
+namespace cfck::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What OUT says: the folder, and for the name of a file in it how the files begin and their format.
+struct ShardPlace {
+  std::string folder;
+  std::string stem = "model";
+  const model::ArchiveFormat* format = nullptr;  // nullptr: the counterpart of that of the input
+};
+
+ShardPlace place_of(const std::string& out) {
+  ShardPlace place{out, "model", nullptr};
+  std::error_code ignored;
+  if (out.ends_with('/') || fs::is_directory(out, ignored)) return place;
+  for (const model::ArchiveFormat* format : model::archive_formats()) {
+    if (!model::has_suffix_of(out, *format)) continue;
+    const fs::path path(out);
+    const std::string name = path.filename().string();
+    place.format = format;
+    place.stem = name.substr(0, name.size() - model::suffix_of(name, *format).size());
+    place.folder = path.has_parent_path() ? path.parent_path().string() : ".";
+  }
+  return place;
+}
+
+bool is_wanted() { return interrupt_signal() == 0; }
+
+class ShardConversion {
+ public:
+  explicit ShardConversion(const ConvertOptions& options)
+      : options_(options), place_(place_of(options.output)) {}
+
+  Result<ConvertPlan> plan() {
+    CFCK_TRY(open());
+    return ConvertPlan{place_.folder, n_bytes_};
+  }
+
+  Result<ConvertReport> run(const ProgressPlace& progress) {
+    CFCK_TRY(open());
+    CFCK_TRY_ASSIGN(const auto temporary, model::TemporaryFolder::create(output_));
+    const std::string made = temporary->path() + "/new";
+    ProgressBar bar = progress.bar(options_, n_bytes_);
+    CFCK_TRY(write(made, bar));
+    CFCK_TRY(list_files(made));
+    if (options_.verify) CFCK_TRY(compare(made, bar));
+    CFCK_TRY(copy_others(made));
+    if (!is_wanted()) return cancelled();
+    std::error_code ignored;
+    const bool is_old = fs::is_directory(output_, ignored);
+    copy_access(is_old                                      ? output_
+                : fs::is_directory(options_.input, ignored) ? options_.input
+                                                            : "",
+                made);
+    CFCK_TRY(model::put_in_place(made, output_, written_, system_files()));
+    return std::move(report_);
+  }
+
+ private:
+  Result<void> open() {
+    ArchiveOptions how;
+    how.decode.limits = options_.limits;
+    how.only_tensors = options_.only_tensors;
+    CFCK_TRY_ASSIGN(archive_, open_input(options_.input, how));
+    for (const ArchiveTensor& tensor : archive_->tensors()) {
+      if (!tensor.hidden) n_bytes_ += tensor.n_bytes;
+    }
+    from_ = model::find_format(archive_->files().front().format);
+    to_ = place_.format != nullptr ? place_.format : &model::counterpart(*from_);
+    CFCK_TRY(check_direction(options_, *from_, *to_));
+    return choose_output();
+  }
+
+  Result<void> choose_output() {
+    CFCK_TRY_ASSIGN(output_, model::real_folder(place_.folder));
+    std::error_code ignored;
+    const bool is_input = fs::equivalent(output_, options_.input, ignored);
+    if (is_input) {
+      return invalid_argument("'" + escaped(place_.folder) +
+                              "' is the input; choose another folder for the shards");
+    }
+    CFCK_TRY_ASSIGN(written_.replaces, model::is_taken(output_));
+    if (!written_.replaces) return {};
+    CFCK_TRY(check_output(options_.input, output_, options_.force));
+    if (fs::is_directory(output_, ignored)) return {};
+    return invalid_argument("'" + escaped(place_.folder) +
+                            "' is a file; shards need a folder, choose another path");
+  }
+
+  Result<void> write(const std::string& made, ProgressBar& bar) {
+    FolderOptions folder;
+    folder.max_shard_bytes = *options_.max_shard_bytes;
+    folder.stem = place_.stem;
+    CFCK_TRY_ASSIGN(const auto writer,
+                    ArchiveWriter::create_folder(to_->name, made, options_.encode, folder));
+    bar.start(fs::path(options_.input).filename().string());
+    writer->set_progress([&](std::uint64_t done_bytes, std::string_view) {
+      bar.update(done_bytes, 0);
+      return is_wanted();
+    });
+    writer->set_search_progress([&](const StepSearch& search) {
+      bar.preparing(fmt::format("finding steps, trial {}", search.trial), search.done_bytes,
+                    search.total_bytes);
+      return is_wanted();
+    });
+    CFCK_TRY(writer->add_archive(*archive_));
+    CFCK_TRY_ASSIGN(ArchiveSummary summary, writer->finish());
+    ConvertedFile file;
+    file.input = options_.input;
+    file.output = place_.folder;
+    file.to = to_;
+    take_summary(file, *archive_, std::move(summary), !options_.encode.rules.empty());
+    for (const ArchiveFile& input : archive_->files()) {
+      file.input_bytes += input.n_bytes;
+      file.input_files.push_back(input.path);
+    }
+    report_ = {options_.input, place_.folder, from_, to_, {}, {}, {}, {}};
+    report_.files.push_back(std::move(file));
+    return {};
+  }
+
+  Result<void> list_files(const std::string& made) {
+    CFCK_TRY_ASSIGN(const auto names, model::names_in(made));
+    written_.format = to_;
+    ConvertedFile& file = report_.files.front();
+    for (const std::string& name : names) {
+      const bool is_index = model::is_index_name(name, *to_);
+      (is_index ? written_.index_files : written_.tensor_files).push_back(name);
+      if (is_index) continue;
+      std::error_code ignored;
+      file.output_bytes += fs::file_size(made + "/" + name, ignored);
+      file.shards.push_back((fs::path(place_.folder) / name).string());
+      if (const auto like = first_input()) copy_access(*like, made + "/" + name);
+    }
+    return written_.replaces ? model::check_what_stays(output_, written_) : Result<void>();
+  }
+
+  // The file whose permissions shards get.
+  std::optional<std::string> first_input() const {
+    const auto& files = report_.files.front().input_files;
+    return files.empty() ? std::nullopt : std::optional(files.front());
+  }
+
+  Result<void> compare(const std::string& made, ProgressBar& bar) {
+    bar.start("checking " + fs::path(place_.folder).filename().string());
+    ArchiveOptions how;
+    how.decode.limits.max_decoded_bytes = UINT64_MAX;  // the values are those of the input
+    CFCK_TRY_ASSIGN(const auto written, TensorArchive::open(made, how));
+    CFCK_TRY_ASSIGN(auto totals,
+                    compare_tensors(*archive_, *written, report_.files.front().kept_lossless,
+                                    [&](std::uint64_t done_bytes) {
+                                      bar.update(done_bytes, 0);
+                                      return is_wanted();
+                                    }));
+    CFCK_TRY_ASSIGN(const auto target, error_target(options_.encode));
+    if (!totals || !target) return {};
+    totals->file_bytes = report_.files.front().output_bytes;
+    return check_target(*target, *totals);
+  }
+
+  // Copies what is beside the tensors of a folder.
+  Result<void> copy_others(const std::string& made) {
+    std::error_code ignored;
+    if (!fs::is_directory(options_.input, ignored)) return {};
+    CFCK_TRY_ASSIGN(const model::FolderContents contents, model::read_folder(options_.input));
+    for (const std::string& name : contents.other_files) {
+      CFCK_TRY(model::make_parents_like(made, name, options_.input));
+      CFCK_TRY(copy_file((fs::path(options_.input) / name).string(), made + "/" + name));
+    }
+    written_.other_files = contents.other_files;
+    report_.copied = contents.other_files;
+    report_.copied_from_outside = contents.outside_files;
+    return {};
+  }
+
+  const ConvertOptions& options_;
+  ShardPlace place_;
+  std::string output_;  // the folder, without links
+  std::unique_ptr<TensorArchive> archive_;
+  const model::ArchiveFormat* from_ = nullptr;
+  const model::ArchiveFormat* to_ = nullptr;
+  std::uint64_t n_bytes_ = 0;
+  model::WrittenFolder written_;
+  ConvertReport report_;
+};
+
+}  // namespace
+
+std::string shard_folder(const std::string& out) { return place_of(out).folder; }
+
+Result<ConvertReport> convert_to_shards(const ConvertOptions& options, const ProgressPlace& place) {
+  return ShardConversion(options).run(place);
+}
+
+Result<ConvertPlan> plan_shards(const ConvertOptions& options) {
+  return ShardConversion(options).plan();
+}
+
+}  // namespace cfck::tools
