@@ -48,8 +48,9 @@ struct ConvertedFile {
   std::vector<std::string> tied;         // names that a safetensors file has in its metadata only
   std::vector<std::string> notes;        // what of the input was not even read
   std::vector<std::string> input_files;  // the input, or the files of its folder
-  std::uint64_t n_lossy_before = 0;      // tensors that were lossy already and were encoded anew
-  model::LeftOut left_out;               // what the format of the output cannot hold
+  bool is_state = false;  // training state beside a model, which rules and targets do not touch
+  std::uint64_t n_lossy_before = 0;  // tensors that were lossy already and were encoded anew
+  model::LeftOut left_out;           // what the format of the output cannot hold
   // For conversions to .cfck.
   std::vector<std::string> names;  // if there are rules
   std::vector<KeptLossless> kept_lossless;

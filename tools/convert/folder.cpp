@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "model/folder/written_folder.hpp"
 #include "tools/convert/convert.hpp"
 #include "tools/convert/copy.hpp"
+#include "tools/convert/training_state.hpp"
 #include "tools/output/interrupt.hpp"
 
 namespace cfck::tools {
@@ -63,7 +65,13 @@ class FolderConversion {
       : options_(options),
         contents_(std::move(contents)),
         from_(*contents_.format),
-        to_(model::counterpart(from_)) {}
+        to_(model::counterpart(from_)) {
+    if (to_.encodes) {
+      states_ = take_training_state(contents_, options);
+    } else {
+      keep_training_state(contents_, options);
+    }
+  }
 
   Result<ConvertReport> run(const ProgressPlace& place);
   Result<ConvertPlan> plan();
@@ -71,7 +79,9 @@ class FolderConversion {
 
  private:
   Result<void> choose_output();
+  Result<void> name_states();
   Result<std::uint64_t> probe_all() const;
+  Result<void> convert_states(const std::string& out, ProgressBar& bar);
   Result<void> convert_all(const std::string& out, const ProgressPlace& place);
   Result<void> write_rest(const std::string& out);
   void add_warnings();
@@ -85,7 +95,8 @@ class FolderConversion {
   }
 
   const ConvertOptions& options_;
-  const model::FolderContents contents_;
+  model::FolderContents contents_;
+  std::vector<std::string> states_;  // files of training state, which are converted too
   const model::ArchiveFormat& from_;
   const model::ArchiveFormat& to_;
   std::string output_;
@@ -136,12 +147,33 @@ Result<void> FolderConversion::choose_output() {
   report_.to = &to_;
   output_ = out;
   CFCK_TRY_ASSIGN(written_, model::converted_names(contents_, to_));
+  CFCK_TRY(name_states());
   written_.replaces = is_taken;
   return is_taken ? model::check_what_stays(output_, written_) : Result<void>();
 }
 
+// Their files come after those of the model.
+Result<void> FolderConversion::name_states() {
+  std::set<std::string> taken(written_.tensor_files.begin(), written_.tensor_files.end());
+  taken.insert(written_.other_files.begin(), written_.other_files.end());
+  for (const std::string& name : states_) {
+    std::string output = model::with_suffix(name, model::pytorch_format(), to_);
+    if (!taken.insert(output).second) {
+      return invalid_argument("the folder has files of several formats: '" + escaped(output) +
+                              "' would be written twice; rename '" + escaped(name) + "'");
+    }
+    written_.tensor_files.push_back(std::move(output));
+  }
+  return {};
+}
+
 Result<std::uint64_t> FolderConversion::probe_all() const {
   std::uint64_t decoded_bytes = 0;
+  for (const std::string& name : states_) {
+    const auto input = probe_input(input_path(name), options_.limits, options_.only_tensors);
+    if (!input) return with_path(input.error(), name);
+    decoded_bytes += input->decoded_bytes;
+  }
   for (const std::string& name : contents_.tensor_files) {
     auto input = probe_input(input_path(name), options_.limits, options_.only_tensors);
     if (input && input->format != &from_) {
@@ -185,11 +217,34 @@ Result<void> FolderConversion::convert_all(const std::string& out, const Progres
     CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files(rest.first(n_at_once), bar));
     for (ConvertedFile& file : files) report_.files.push_back(std::move(file));
   }
+  CFCK_TRY(convert_states(out, bar));
   for (std::size_t i = 0; i < report_.files.size(); ++i) {
     report_.files[i].output = report_.output + "/" + written_.tensor_files[i];
     const std::string& name = written_.tensor_files[i];
     // Nobody else sees it yet.
     if (!options_.dry_run) copy_access(output_ + "/" + name, out + "/" + name);
+  }
+  return {};
+}
+
+Result<void> FolderConversion::convert_states(const std::string& out, ProgressBar& bar) {
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const std::string& name = written_.tensor_files[contents_.tensor_files.size() + i];
+    const FileConversion conversion{input_path(states_[i]),
+                                    out + "/" + name,
+                                    lossless_options(options_.encode),
+                                    options_.verify,
+                                    options_.dry_run,
+                                    false,
+                                    {},
+                                    states_[i],
+                                    options_.limits,
+                                    options_.only_tensors,
+                                    &to_};
+    if (!options_.dry_run) CFCK_TRY(model::make_parents_like(out, name, contents_.folder));
+    CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files({&conversion, 1}, bar));
+    files.front().is_state = true;
+    report_.files.push_back(std::move(files.front()));
   }
   return {};
 }
@@ -218,7 +273,7 @@ Result<void> FolderConversion::write_rest(const std::string& out) {
   report_.copied_from_outside = contents_.outside_files;
   add_warnings();
   model::WeightMap tied;
-  for (std::size_t i = 0; i < report_.files.size(); ++i) {
+  for (std::size_t i = 0; i < contents_.tensor_files.size(); ++i) {
     for (const std::string& name : report_.files[i].tied) {
       tied.emplace_back(name, contents_.tensor_files[i]);
     }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -112,14 +113,17 @@ std::vector<std::string> unmatched_rules(const ConvertReport& report) {
   std::vector<std::string> patterns;
   if (report.files.empty()) return patterns;
   std::map<std::string_view, std::size_t> n_files;  // in which a pattern matched nothing
+  std::size_t n_with_rules = 0;
   for (const ConvertedFile& file : report.files) {
+    if (file.is_state) continue;
+    ++n_with_rules;
     const std::set<std::string_view> of_file(file.unmatched_rules.begin(),
                                              file.unmatched_rules.end());
     for (const std::string_view pattern : of_file) ++n_files[pattern];
   }
   for (const std::string& pattern : report.files.front().unmatched_rules) {
     const auto found = n_files.find(pattern);
-    if (found == n_files.end() || found->second != report.files.size()) continue;
+    if (found == n_files.end() || found->second != n_with_rules) continue;
     patterns.push_back(pattern);
     n_files.erase(found);  // once is enough
   }
@@ -224,7 +228,22 @@ std::vector<std::string> missing_contents(const ConvertedFile& file) {
   return sentences;
 }
 
+// Programs that train look for the files under their old names, and may begin anew without them.
+void warn_of_states(Console& console, const ConvertReport& report) {
+  const auto state = std::find_if(report.files.begin(), report.files.end(),
+                                  [](const ConvertedFile& file) { return file.is_state; });
+  if (state == report.files.end()) return;
+  const auto n_states = std::count_if(report.files.begin(), report.files.end(),
+                                      [](const ConvertedFile& file) { return file.is_state; });
+  console.warn(fmt::format(
+      "{} of training state converted, without loss. To go on with the training, write {} back "
+      "first: torch.save(cfck.torch.load_checkpoint('{}'), '{}')",
+      n_states == 1 ? "1 file" : fmt::format("{} files", n_states), n_states == 1 ? "it" : "each",
+      escaped(state->output), escaped(state->input)));
+}
+
 void warn_of_contents(Console& console, const ConvertReport& report) {
+  warn_of_states(console, report);
   for (const std::string& warning : report.warnings) console.warn(warning);
   std::uint64_t n_records = 0;
   for (const ConvertedFile& file : report.files) {
@@ -237,14 +256,23 @@ void warn_of_contents(Console& console, const ConvertReport& report) {
   }
 }
 
-// "3 other files copied unchanged: config.json, optimizer.pt, rng_state.pth"
-std::string copied_text(const std::vector<std::string>& names, bool dry_run) {
+std::uint64_t copied_bytes(const ConvertReport& report, const std::string& name) {
+  std::error_code error;
+  const auto n_bytes =
+      std::filesystem::file_size(std::filesystem::path(report.input) / name, error);
+  return error ? 0 : n_bytes;
+}
+
+// "2 other files copied unchanged: config.json (1.2 kB), rng_state.pth (14 kB)"
+std::string copied_text(const ConvertReport& report, bool dry_run) {
   constexpr std::size_t kMaxNamed = 12;
+  const std::vector<std::string>& names = report.copied;
   std::string text =
       fmt::format("{} other {} {} unchanged: ", names.size(), names.size() == 1 ? "file" : "files",
                   dry_run ? "would be copied" : "copied");
   for (std::size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
-    text.append(i == 0 ? "" : ", ").append(escaped(names[i]));
+    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", escaped(names[i]),
+                        human_bytes(copied_bytes(report, names[i])));
   }
   return text + (names.size() > kMaxNamed ? ", ...\n" : "\n");
 }
@@ -262,7 +290,7 @@ void say_report(Console& console, const ConvertOptions& options, const ConvertRe
   LossTotals loss;
   for (const ConvertedFile& file : report.files) loss.add(file.loss);
   console.say(loss.text("  ") + kept_lossless_text(report));
-  if (!report.copied.empty()) console.say(copied_text(report.copied, options.dry_run));
+  if (!report.copied.empty()) console.say(copied_text(report, options.dry_run));
   const auto rate =
       static_cast<std::uint64_t>(static_cast<double>(all.decoded_bytes) / std::max(seconds, 1e-6));
   console.say(fmt::format("{} in {:.2f} s ({}/s)\n",
@@ -357,6 +385,9 @@ Result<void> print_json(Console& console, const ConvertOptions& options,
   Json copied = Json::array();
   for (const std::string& name : report.copied) copied.push_back(json_text(name));
   json["copied"] = std::move(copied);
+  std::uint64_t n_copied_bytes = 0;
+  for (const std::string& name : report.copied) n_copied_bytes += copied_bytes(report, name);
+  json["copied_bytes"] = n_copied_bytes;
   json["copied_from_outside"] = Json::array();
   for (const std::string& name : report.copied_from_outside) {
     json["copied_from_outside"].push_back(json_text(name));

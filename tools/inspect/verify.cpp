@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "cfck/archive.hpp"
+#include "model/folder/files/folder_names.hpp"
 #include "model/folder/find_model.hpp"
 #include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
@@ -145,6 +146,7 @@ FileReport failed(const std::string& path, Error problem) {
 // Opens the files once to know how much there is to do, and which of their tensors are not read.
 // What is wrong with a file is said where it is checked.
 struct Survey {
+  std::size_t n_of_model = 0;  // files; those after them are beside the model
   std::uint64_t total_bytes = 0;
   std::vector<model::StrayTensor> strays;
   std::vector<std::optional<Error>> problems;  // of each file: what its index says of it
@@ -154,6 +156,7 @@ struct Survey {
     const auto archive = open_to_verify(found.paths[number], options);
     if (!archive) return;
     total_bytes += bytes_to_verify(**archive, options.deep);
+    if (number >= n_of_model) return;
     const auto tensors = (*archive)->tensors();
     const auto is_of_model = model::tensors_of_model(found, number, tensors);
     if (!is_of_model) {
@@ -165,12 +168,32 @@ struct Survey {
   }
 };
 
+// Adds the .cfck files beside the model of a folder, such as optimizer.cfck, which have hashes too.
+void add_state_files(const std::string& path, model::ModelFiles& found) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return;
+  const auto names = model::names_in(path);
+  if (!names) return;
+  for (const std::string& name : *names) {
+    const std::string file = (std::filesystem::path(path) / name).string();
+    const bool is_known = std::any_of(found.paths.begin(), found.paths.end(), [&](const auto& one) {
+      return std::filesystem::path(one) == std::filesystem::path(file);
+    });
+    const bool is_unnamed =
+        std::find(found.unnamed.begin(), found.unnamed.end(), file) != found.unnamed.end();
+    const bool is_cfck = !name.starts_with('.') && model::has_suffix_of(name, model::cfck_format());
+    if (is_cfck && !is_known && !is_unnamed) found.paths.push_back(file);
+  }
+}
+
 // Checks all files of a model, whatever is wrong with some of them.
 Result<std::vector<FileReport>> verify_model(const std::string& path, const VerifyOptions& options,
                                              Console& console) {
   const model::FolderWatch watch(path);
-  CFCK_TRY_ASSIGN(const model::ModelFiles found, model::model_files(path));
+  CFCK_TRY_ASSIGN(model::ModelFiles found, model::model_files(path));
   Survey survey;
+  survey.n_of_model = found.paths.size();
+  add_state_files(path, found);
   for (std::size_t i = 0; i < found.paths.size(); ++i) survey.add(found, i, options);
   if (options.strict) CFCK_TRY(model::check_all_named(found));
   for (const std::string& warning : model::unread_warnings(found, survey.strays)) {

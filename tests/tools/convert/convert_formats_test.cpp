@@ -185,6 +185,31 @@ TEST(ConvertFormats, FoldersWithOneFileOfPyTorch) {
   EXPECT_EQ(converted.code, 0) << converted.err;
 }
 
+// What is beside a model is converted without loss where it has tensors; copies have their sizes.
+TEST(ConvertFormats, FoldersWithTrainingState) {
+  const TemporaryFolder folder;
+  write_file(folder / "run/model.safetensors", weights_model());
+  write_file(folder / "run/optimizer.pt", plain_pt());
+  write_file(folder / "run/training_args.bin", "not a file of tensors");
+  write_file(folder / "run/trainer_state.json", "{}");
+  const Outcome made = convert({folder / "run", "--verify", "--max-abs-error", "1e-2"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_TRUE(has(made.out, "trainer_state.json (2 B), training_args.bin (21 B)")) << made.out;
+  EXPECT_TRUE(has(made.err, "1 file of training state converted, without loss")) << made.err;
+  EXPECT_FALSE(fs::exists(folder / "run-cfck/optimizer.pt"));
+  EXPECT_EQ(run({"diff", folder / "run/optimizer.pt", folder / "run-cfck/optimizer.cfck"}).code, 0);
+  const Outcome verified = run({"verify", folder / "run-cfck"});
+  EXPECT_EQ(verified.code, 0) << verified.err;
+  EXPECT_TRUE(has(verified.out, "2 ok, 0 damaged")) << verified.out;
+  // The folder can be written again, and the way back keeps the state as it is.
+  ASSERT_EQ(convert({folder / "run", "-f"}).code, 0);
+  ASSERT_EQ(convert({folder / "run-cfck", folder / "back"}).code, 0);
+  EXPECT_EQ(read_file(folder / "back/model.safetensors"), weights_model());
+  EXPECT_EQ(read_file(folder / "back/optimizer.cfck"),
+            read_file(folder / "run-cfck/optimizer.cfck"));
+  EXPECT_FALSE(fs::exists(folder / "back/optimizer.safetensors"));
+}
+
 TEST(ConvertFormats, FoldersOfFilesThatAreReadOneByOne) {
   const TemporaryFolder folder;
   write_file(folder / "job/optimizer.pt", plain_pt());
