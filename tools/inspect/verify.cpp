@@ -190,10 +190,13 @@ void add_state_files(const std::string& path, model::ModelFiles& found) {
 Result<std::vector<FileReport>> verify_model(const std::string& path, const VerifyOptions& options,
                                              Console& console) {
   const model::FolderWatch watch(path);
-  CFCK_TRY_ASSIGN(model::ModelFiles found, model::model_files(path));
+  auto located = model::model_files(path);
+  // Where a shard is missing, those that are there are checked.
+  model::ModelFiles found = located ? std::move(*located) : model::ModelFiles();
   Survey survey;
   survey.n_of_model = found.paths.size();
   add_state_files(path, found);
+  if (!located && found.paths.empty()) return std::move(located).error();
   for (std::size_t i = 0; i < found.paths.size(); ++i) survey.add(found, i, options);
   if (options.strict) CFCK_TRY(model::check_all_named(found));
   for (const std::string& warning : model::unread_warnings(found, survey.strays)) {
@@ -208,6 +211,7 @@ Result<std::vector<FileReport>> verify_model(const std::string& path, const Veri
                            : failed(found.paths[i], std::move(report).error()));
     if (survey.problems[i]) files.back().report.problems.push_back(*survey.problems[i]);
   }
+  if (!located) files.push_back(failed(path, std::move(located).error()));
   CFCK_TRY(watch.check());
   return files;
 }

@@ -175,6 +175,11 @@ TEST(FolderOfModels, VerifyGoesOnAfterADamagedShard) {
   EXPECT_EQ(outcome.code, 4) << outcome.err;
   EXPECT_NE(outcome.out.find("model-00002-of-00002.cfck: ok"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("1 ok, 1 damaged"), std::string::npos) << outcome.out;
+  fs::remove(folder / "c/model-00001-of-00002.cfck");
+  const Outcome missing = run({"verify", folder / "c"});
+  EXPECT_EQ(missing.code, 3) << missing.err;
+  EXPECT_NE(missing.err.find("is missing; download it"), std::string::npos) << missing.err;
+  EXPECT_NE(missing.out.find("1 ok, 0 damaged, 1 not checked"), std::string::npos) << missing.out;
 }
 
 }  // namespace
