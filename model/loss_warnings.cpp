@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 
+#include "base/glob.hpp"
 #include "base/text.hpp"
 
 namespace cfck {
@@ -112,30 +113,79 @@ void warn_of_dimensions(std::span<const LossyTensor> lossy, std::vector<std::str
                      "them; leave them lossless");
 }
 
-bool asks_for_losses(const EncodeOptions& options) {
-  const auto asks = [](const auto& chosen) {
-    const auto target = error_target(chosen);
-    const auto bound = error_bound(chosen);
-    return (target && *target) || (bound && *bound) || chosen.quality;
-  };
-  return asks(options) || std::any_of(options.rules.begin(), options.rules.end(),
-                                      [&](const EncodeRule& rule) { return asks(rule.options); });
+template <class Chosen>
+bool asks(const Chosen& chosen) {
+  const auto target = error_target(chosen);
+  const auto bound = error_bound(chosen);
+  return (target && *target) || (bound && *bound) || chosen.quality;
 }
 
-void warn_of_nothing_taken(std::span<const KeptLossless> kept, const EncodeOptions& options,
-                           std::vector<std::string>& warnings) {
-  if (kept.empty() || !asks_for_losses(options)) return;
-  std::map<LosslessReason, std::size_t> reasons;
-  for (const KeptLossless& tensor : kept) ++reasons[tensor.reason];
+bool rule_asks(const EncodeRule& rule) { return asks(rule.options); }
+
+bool asks_for_losses(const EncodeOptions& options) {
+  return asks(options) || std::any_of(options.rules.begin(), options.rules.end(), rule_asks);
+}
+
+using Reasons = std::map<LosslessReason, std::size_t>;
+
+// "2 few_dimensions, 1 not_float"
+std::string listed(const Reasons& reasons) {
   std::string text;
   for (const auto& [reason, n] : reasons) {
     text += (text.empty() ? "" : ", ") + std::to_string(n) + " " +
             std::string(lossless_reason_name(reason));
   }
+  return text;
+}
+
+void warn_of_nothing_taken(std::span<const KeptLossless> kept, const EncodeOptions& options,
+                           std::vector<std::string>& warnings) {
+  if (kept.empty() || !asks_for_losses(options)) return;
+  Reasons reasons;
+  for (const KeptLossless& tensor : kept) ++reasons[tensor.reason];
   warnings.push_back(
       "the maximum error, quality or target applies to none of the tensors, and all of them "
       "stay lossless (" +
-      text + ")");
+      listed(reasons) + ")");
+}
+
+bool is_lifted_by_force(LosslessReason reason) {
+  return reason == LosslessReason::kFewDimensions || reason == LosslessReason::kFewValues ||
+         reason == LosslessReason::kOptimizerState || reason == LosslessReason::kNearZero;
+}
+
+// Rules that ask for losses while other options take other tensors: that these are lossy hides that
+// a rule has taken none.
+void warn_of_rules(std::span<const LossyTensor> lossy, std::span<const KeptLossless> kept,
+                   const EncodeOptions& options, std::vector<std::string>& warnings) {
+  if (std::none_of(options.rules.begin(), options.rules.end(), rule_asks)) return;
+  const auto rule_of = [&](const std::string& name) {
+    const auto found = std::find_if(
+        options.rules.begin(), options.rules.end(),
+        [&](const EncodeRule& rule) { return detail::matches_glob(rule.pattern, name); });
+    return static_cast<std::size_t>(found - options.rules.begin());
+  };
+  std::vector<bool> took(options.rules.size() + 1);
+  for (const LossyTensor& tensor : lossy) took[rule_of(tensor.name)] = true;
+  std::vector<Reasons> reasons(options.rules.size() + 1);
+  for (const KeptLossless& tensor : kept) ++reasons[rule_of(tensor.name)][tensor.reason];
+  for (std::size_t i = 0; i < options.rules.size(); ++i) {
+    const EncodeRule& rule = options.rules[i];
+    if (took[i] || !rule_asks(rule)) continue;
+    std::size_t n_lifted = 0;
+    std::size_t n_exempt = 0;
+    for (const auto& [reason, n] : reasons[i]) {
+      if (is_lifted_by_force(reason)) n_lifted += n;
+      // These were tried.
+      if (reason != LosslessReason::kNotSmaller) n_exempt += n;
+    }
+    if (n_exempt == 0) continue;
+    std::string text = "rule '" + escaped(rule.pattern) +
+                       "' has no effect: what it matches stays lossless (" + listed(reasons[i]) +
+                       ")";
+    if (n_lifted > 0 && !rule.force) text += "; with force it reaches such tensors too";
+    warnings.push_back(text);
+  }
 }
 
 }  // namespace
@@ -147,7 +197,11 @@ std::vector<std::string> loss_warnings(std::span<const LossyTensor> lossy,
   if (options.calibration == nullptr) warn_of_errors(lossy, options, warnings);
   warn_of_psnr(lossy, warnings);
   warn_of_dimensions(lossy, warnings);
-  if (lossy.empty()) warn_of_nothing_taken(kept_lossless, options, warnings);
+  if (lossy.empty()) {
+    warn_of_nothing_taken(kept_lossless, options, warnings);
+  } else {
+    warn_of_rules(lossy, kept_lossless, options, warnings);
+  }
   return warnings;
 }
 

@@ -17,7 +17,7 @@ namespace cfck {
 // - a psnr, which relates errors to the range of the values, where that left more than a hundredth
 //   of the squares (-20 dB);
 // - tensors of fewer than two dimensions that are lossy, if they have a name;
-// - options that no tensor took.
+// - options that no tensor took, and rules that took none although other options did.
 // `lossy` and `kept_lossless` are those of the WriteSummary, or of all files of a checkpoint, and
 // `options` those that they were written with.
 CFCK_API std::vector<std::string> loss_warnings(std::span<const LossyTensor> lossy,

@@ -24,60 +24,62 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from . import errors
-from ._calibration.calibrate import calibrate
-from ._calibration.calibration import Calibration, load_calibration
-from ._calibration.refine import refine
-from ._calibration.tensor import CalibratedTensor
-from ._evaluation.evaluate import evaluate
-from ._evaluation.result import Evaluation
-from ._io.message import (
-    MessageInfo,
-    decode_message,
-    encode_message,
-    max_message_bytes,
-    message_info,
-)
-from ._io.on_device import DeviceWarning
-from ._io.open import safe_open
-from ._io.reading import LeftOutWarning
-from ._io.records import RecordInfo
-from ._io.serialize import TensorSpec, deserialize, serialize, serialize_file
-from ._io.single import compress, decompress, update
-from ._io.slices import TensorSlice
-from ._io.summary import (
-    EmptyFileWarning,
-    LossWarning,
-    RuleWarning,
-    SaveSummary,
-    SharedMemoryWarning,
-)
-from ._native import library_version as _library_version
-from ._options.kinds import RuleOptions, TensorOptions
-from ._report.page import ReportSummary, report
-from ._shrink.result import ShrinkInterrupted, ShrinkResult, ShrinkTrial
-from ._shrink.shrink import shrink
-from .errors import (
-    CfckError,
-    ChecksumError,
-    CorruptError,
-    DeviceError,
-    ExistsError,
-    InternalError,
-    InvalidArgumentError,
-    IoError,
-    LimitExceededError,
-    MissingFileError,
-    NotFoundError,
-    OutOfBoundsError,
-    OutOfMemoryError,
-    TruncatedError,
-    UnsupportedError,
-)
+if TYPE_CHECKING:
+    from . import errors
+    from ._calibration.calibrate import calibrate
+    from ._calibration.calibration import Calibration, load_calibration
+    from ._calibration.refine import refine
+    from ._calibration.tensor import CalibratedTensor
+    from ._evaluation.evaluate import evaluate
+    from ._evaluation.result import Evaluation
+    from ._io.message import (
+        MessageInfo,
+        decode_message,
+        encode_message,
+        max_message_bytes,
+        message_info,
+    )
+    from ._io.on_device import DeviceWarning
+    from ._io.open import safe_open
+    from ._io.reading import LeftOutWarning
+    from ._io.records import RecordInfo
+    from ._io.serialize import TensorSpec, deserialize, serialize, serialize_file
+    from ._io.single import compress, decompress, update
+    from ._io.slices import TensorSlice
+    from ._io.summary import (
+        EmptyFileWarning,
+        LossWarning,
+        RuleWarning,
+        SaveSummary,
+        SharedMemoryWarning,
+    )
+    from ._options.kinds import LoadOptions, RuleOptions, SaveOptions, TensorOptions
+    from ._report.page import ReportSummary, report
+    from ._shrink.options import ShrinkOptions
+    from ._shrink.result import ShrinkInterrupted, ShrinkResult, ShrinkTrial
+    from ._shrink.shrink import shrink
+    from .errors import (
+        CfckError,
+        ChecksumError,
+        CorruptError,
+        DeviceError,
+        ExistsError,
+        InternalError,
+        InvalidArgumentError,
+        IoError,
+        LimitExceededError,
+        MissingFileError,
+        NotFoundError,
+        OutOfBoundsError,
+        OutOfMemoryError,
+        SafetensorError,
+        TruncatedError,
+        UnsupportedError,
+    )
 
-# The name of safetensors.
-SafetensorError = CfckError
+    __version__: str
 
 __all__ = [
     "CalibratedTensor",
@@ -95,6 +97,7 @@ __all__ = [
     "IoError",
     "LeftOutWarning",
     "LimitExceededError",
+    "LoadOptions",
     "LossWarning",
     "MessageInfo",
     "MissingFileError",
@@ -105,9 +108,11 @@ __all__ = [
     "ReportSummary",
     "RuleWarning",
     "SafetensorError",
+    "SaveOptions",
     "SaveSummary",
     "SharedMemoryWarning",
     "ShrinkInterrupted",
+    "ShrinkOptions",
     "ShrinkResult",
     "ShrinkTrial",
     "RuleOptions",
@@ -137,12 +142,55 @@ __all__ = [
     "update",
 ]
 
+# The modules that have these names. They are imported when somebody asks for one: numpy takes a
+# tenth of a second, and a program that prints its help needs none of them.
+_HOMES = {
+    "._calibration.calibrate": "calibrate",
+    "._calibration.calibration": "Calibration load_calibration",
+    "._calibration.refine": "refine",
+    "._calibration.tensor": "CalibratedTensor",
+    "._evaluation.evaluate": "evaluate",
+    "._evaluation.result": "Evaluation",
+    "._io.message": "MessageInfo decode_message encode_message max_message_bytes message_info",
+    "._io.on_device": "DeviceWarning",
+    "._io.open": "safe_open",
+    "._io.reading": "LeftOutWarning",
+    "._io.records": "RecordInfo",
+    "._io.serialize": "TensorSpec deserialize serialize serialize_file",
+    "._io.single": "compress decompress update",
+    "._io.slices": "TensorSlice",
+    "._io.summary": "EmptyFileWarning LossWarning RuleWarning SaveSummary SharedMemoryWarning",
+    "._options.kinds": "RuleOptions TensorOptions",
+    "._options.signatures": "LoadOptions SaveOptions",  # with the docstrings of their bases
+    "._report.page": "ReportSummary report",
+    "._shrink.options": "ShrinkOptions",
+    "._shrink.result": "ShrinkInterrupted ShrinkResult ShrinkTrial",
+    "._shrink.shrink": "shrink",
+    ".errors": (
+        "CfckError ChecksumError CorruptError DeviceError ExistsError InternalError "
+        "InvalidArgumentError IoError LimitExceededError MissingFileError NotFoundError "
+        "OutOfBoundsError OutOfMemoryError SafetensorError TruncatedError UnsupportedError"
+    ),
+}
+_MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
+# torch takes seconds.
+_SUBMODULES = ("cuda", "errors", "hdf5", "numpy", "plot", "torch", "train", "transformers")
 
-__version__ = _library_version()
+
+def __getattr__(name: str) -> ModuleType:  # for type checkers, which see all others above
+    value: Any
+    if name in _MODULES:
+        module = importlib.import_module(_MODULES[name], __name__)
+        value = getattr(module, name)
+    elif name == "__version__":
+        value = importlib.import_module("._native", __name__).library_version()
+    elif name in _SUBMODULES:
+        value = importlib.import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value  # type: ignore[no-any-return]
 
 
-def __getattr__(name: str) -> ModuleType:
-    # torch takes seconds to import; only who asks for it pays.
-    if name in ("cuda", "hdf5", "numpy", "plot", "torch", "train", "transformers"):
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_SUBMODULES})

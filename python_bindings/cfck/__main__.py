@@ -6,14 +6,24 @@ import os
 import shutil
 import sys
 import sysconfig
+from collections.abc import Sequence
 
-from ._program.command_line import main
+
+def shrink(arguments: Sequence[str]) -> int:
+    """Runs `cfck shrink`, and returns its exit code. Help texts and wrong options need no more than
+    the parser."""
+    from ._program.arguments import parse
+
+    options = parse(arguments)
+    from ._program.command_line import run
+
+    return run(options)
 
 
-def run(arguments: list[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Runs a command line, and returns its exit code unless the program `cfck` takes over."""
     if arguments[:1] == ["shrink"]:
-        return main(arguments)
+        return shrink(arguments)
     # That of this Python comes first: PATH may have one of another environment.
     beside = os.path.join(sysconfig.get_path("scripts"), "cfck")
     program = beside if os.access(beside, os.X_OK) else shutil.which("cfck")
@@ -29,4 +39,4 @@ def run(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

@@ -68,6 +68,10 @@ class CfckError(Exception):
         return _rebuild, (type(self), str(self), self.__dict__.copy())
 
 
+# The name of safetensors.
+SafetensorError = CfckError
+
+
 class InvalidArgumentError(CfckError, ValueError):
     """The call is wrong: a shape, a dtype, a name, or an option."""
 

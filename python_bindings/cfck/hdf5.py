@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from . import _native
 from ._options.kinds import CompressOptions, FilterOptions
 from ._options.native import native_options
-from ._options.signatures import complete, takes
+from ._options.signatures import chosen, complete, takes
 from .errors import InvalidArgumentError, MissingFileError
 
 if TYPE_CHECKING:
@@ -90,11 +90,16 @@ def filter_id() -> int:
 
 
 @takes(FilterOptions)
-def filter(**options: Unpack[FilterOptions]) -> DatasetOptions:
+def filter(
+    *,
+    options: FilterOptions | None = None,
+    **fields: Unpack[FilterOptions],
+) -> DatasetOptions:
     """What h5py's create_dataset() needs to compress a dataset with cfck.
 
     Args:
-        options: how to store the values; without a maximum error or target every bit is kept.
+        options: how to store the values: a dict; without a maximum error or target every bit is
+            kept.
 
     Returns:
         Keyword arguments for create_dataset(). Chunks stay the caller's choice (``chunks=``):
@@ -114,20 +119,25 @@ def filter(**options: Unpack[FilterOptions]) -> DatasetOptions:
         MissingFileError: this build of cfck has no plug-in.
         TypeError: an option has the wrong type.
     """
-    return {"compression": filter_id(), "compression_opts": _words(options)}
+    words = _words(chosen(FilterOptions, options, fields))
+    return {"compression": filter_id(), "compression_opts": words}
 
 
 @takes(FilterOptions)
-def repack_option(**options: Unpack[FilterOptions]) -> str:
+def repack_option(
+    *,
+    options: FilterOptions | None = None,
+    **fields: Unpack[FilterOptions],
+) -> str:
     """The filter as ``h5repack -f`` takes it, "UD=...", for all datasets; "name:UD=..." is for one.
 
     Args:
-        options: those of filter().
+        options: those of filter(): a dict.
 
     Raises:
         InvalidArgumentError, MissingFileError, TypeError: as filter().
     """
-    words = _words(options)
+    words = _words(chosen(FilterOptions, options, fields))
     return "UD=" + ",".join(str(value) for value in (filter_id(), 0, len(words), *words))
 
 

@@ -18,8 +18,8 @@ from ._io.archive import Archive
 from ._io.open import safe_open
 from ._io.save import write_bytes, write_file
 from ._io.summary import SaveSummary
-from ._options.kinds import LoadBytesOptions, LoadOptions, SaveFileOptions, SaveOptions
-from ._options.signatures import split_progress, takes
+from ._options.kinds import LoadBytesOptions, LoadOptions, SaveBytesOptions, SaveOptions
+from ._options.signatures import chosen, split_progress, takes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -38,22 +38,27 @@ _FRAMEWORK = NumpyFramework()
 _KINDS: Kinds = ((ArrayValues(), _FRAMEWORK),)
 
 
-@takes(SaveOptions)
+@takes(SaveBytesOptions)
 def save(
     tensor_dict: Mapping[str, np.ndarray],
     metadata: Mapping[str, str] | None = None,
-    **options: Unpack[SaveOptions],
+    *,
+    options: SaveBytesOptions | None = None,
+    **fields: Unpack[SaveBytesOptions],
 ) -> bytes:
     """Saves arrays to bytes. Arguments as in save_file."""
-    return write_bytes(_FRAMEWORK, tensor_dict, metadata, options)
+    saving = chosen(SaveBytesOptions, options, fields)
+    return write_bytes(_FRAMEWORK, tensor_dict, metadata, saving)
 
 
-@takes(SaveFileOptions)
+@takes(SaveOptions)
 def save_file(
     tensor_dict: Mapping[str, np.ndarray],
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
-    **options: Unpack[SaveFileOptions],
+    *,
+    options: SaveOptions | None = None,
+    **fields: Unpack[SaveOptions],
 ) -> SaveSummary:
     """Saves arrays to a file, which appears under its name complete or not at all.
 
@@ -64,7 +69,7 @@ def save_file(
             their elements is not stored. They must not change during the call.
         filename: replaced if it exists.
         metadata: str to str, kept beside the tensors.
-        options: how to store the tensors, see cfck.TensorOptions; help() lists each.
+        options: how to store the tensors: a dict, or cfck.SaveOptions.
 
     Returns:
         How many bytes went where, which tensors kept every bit although a maximum error was given
@@ -83,29 +88,34 @@ def save_file(
     way back from there. If only syncing the folder fails, IoError says that the file was saved; a
     Ctrl-C that comes so late is raised when the file is saved. May be called from several threads.
     """
-    return write_file(_FRAMEWORK, tensor_dict, filename, metadata, options)
+    saving = chosen(SaveOptions, options, fields)
+    return write_file(_FRAMEWORK, tensor_dict, filename, metadata, saving)
 
 
 @takes(LoadBytesOptions)
 def load(
     data: bytes,
-    **options: Unpack[LoadBytesOptions],
+    *,
+    options: LoadBytesOptions | None = None,
+    **fields: Unpack[LoadBytesOptions],
 ) -> dict[str, np.ndarray]:
     """Loads all arrays from bytes of a .cfck or safetensors file. Arguments as in load_file."""
-    reading, progress = split_progress(options)
+    reading, progress = split_progress(chosen(LoadBytesOptions, options, fields))
     return Archive.from_bytes(data, reading).load_all(_FRAMEWORK, None, progress)
 
 
 @takes(LoadOptions)
 def load_file(
     filename: str | os.PathLike[str],
-    **options: Unpack[LoadOptions],
+    *,
+    options: LoadOptions | None = None,
+    **fields: Unpack[LoadOptions],
 ) -> dict[str, np.ndarray]:
     """Loads all arrays of a file, in the order in which they were saved.
 
     Args:
         filename: a .cfck or safetensors file, a folder with a model, or its index; see safe_open.
-        options: how to read, see OpenOptions; help() lists each.
+        options: how to read: a dict, or cfck.LoadOptions.
 
     Returns:
         Writable arrays in C order. Those that shared elements when saved share them again (with
@@ -115,16 +125,18 @@ def load_file(
         CfckError: MissingFileError (a FileNotFoundError), ChecksumError, CorruptError,
             TruncatedError, UnsupportedError, LimitExceededError, IoError (an OSError).
     """
-    reading, progress = split_progress(options)
+    reading, progress = split_progress(chosen(LoadOptions, options, fields))
     return Archive.open(filename, reading).load_all(_FRAMEWORK, None, progress)
 
 
-@takes(SaveFileOptions)
+@takes(SaveOptions)
 def save_checkpoint(
     obj: object,
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
-    **options: Unpack[SaveFileOptions],
+    *,
+    options: SaveOptions | None = None,
+    **fields: Unpack[SaveOptions],
 ) -> SaveSummary:
     """Saves nested containers with arrays and plain values.
 
@@ -139,9 +151,9 @@ def save_checkpoint(
             array that occurs twice is stored once; arrays that share elements are, too.
         filename: replaced if it exists.
         metadata: str to str, kept beside the arrays; safe_open(...).metadata() returns it.
-        **options: as in save_file. Optimizer state keeps every bit unless a rule matches it: all
-            that is below a key like "optimizer", "optim" or "optimizer_state_dict", or in a dict
-            with "state" and "param_groups", as state_dict() of an optimizer has them.
+        options, **fields: as in save_file. Optimizer state keeps every bit unless a rule matches
+            it: all that is below a key like "optimizer", "optim" or "optimizer_state_dict", or in a
+            dict with "state" and "param_groups", as state_dict() of an optimizer has them.
 
     Returns:
         As save_file.
@@ -151,23 +163,25 @@ def save_checkpoint(
             defaultdict) and containers that contain themselves, with the path to it;
             LimitExceededError; what save_file raises.
     """
-    return save_tree(_KINDS, obj, filename, metadata, options)
+    return save_tree(_KINDS, obj, filename, metadata, chosen(SaveOptions, options, fields))
 
 
 @takes(LoadOptions)
 def load_checkpoint(
     filename: str | os.PathLike[str],
-    **options: Unpack[LoadOptions],
+    *,
+    options: LoadOptions | None = None,
+    **fields: Unpack[LoadOptions],
 ) -> Any:
     """Loads what save_checkpoint saved: the same types, values, order and sharing.
 
     Args:
         filename: a file that save_checkpoint wrote.
-        **options: as in load_file.
+        options, **fields: as in load_file.
 
     Raises:
         CfckError: InvalidArgumentError for a file of tensors alone, UnsupportedError for one with
             values of torch (load it with cfck.torch) or that a newer version wrote, CorruptError;
             what load_file raises.
     """
-    return load_tree(_KINDS, {}, filename, options)
+    return load_tree(_KINDS, {}, filename, chosen(LoadOptions, options, fields))

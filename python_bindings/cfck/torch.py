@@ -27,11 +27,11 @@ from ._options.kinds import (
     LoadBytesOptions,
     LoadOptions,
     MessageOptions,
-    SaveFileOptions,
+    SaveBytesOptions,
     SaveOptions,
     StreamOptions,
 )
-from ._options.signatures import split_progress, takes
+from ._options.signatures import chosen, split_progress, takes
 from ._streaming.convert import open_and_convert
 from ._streaming.placeholder import refuse_streamed_models
 from ._training.names import refuse_models_in_training
@@ -64,28 +64,31 @@ _FRAMEWORK = TorchFramework()
 _KINDS: Kinds = ((TorchValues(), _FRAMEWORK), (ArrayValues(), NumpyFramework()))
 
 
-@takes(SaveOptions)
+@takes(SaveBytesOptions)
 def save(
     tensors: Mapping[str, torch.Tensor],
     metadata: Mapping[str, str] | None = None,
     *,
     model: torch.nn.Module | None = None,
-    **options: Unpack[SaveOptions],
+    options: SaveBytesOptions | None = None,
+    **fields: Unpack[SaveBytesOptions],
 ) -> bytes:
     """Saves tensors to bytes. Arguments as in save_file."""
-    make_calibration = calibration_of(model, options)
+    saving = chosen(SaveBytesOptions, options, fields)
+    make_calibration = calibration_of(model, saving)
     complete = with_versions(metadata, tensors)
-    return write_bytes(_FRAMEWORK, tensors, complete, options, make_calibration)
+    return write_bytes(_FRAMEWORK, tensors, complete, saving, make_calibration)
 
 
-@takes(SaveFileOptions)
+@takes(SaveOptions)
 def save_file(
     tensors: Mapping[str, torch.Tensor],
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
     *,
     model: torch.nn.Module | None = None,
-    **options: Unpack[SaveFileOptions],
+    options: SaveOptions | None = None,
+    **fields: Unpack[SaveOptions],
 ) -> SaveSummary:
     """Saves tensors to a file, which appears under its name complete or not at all.
 
@@ -99,7 +102,7 @@ def save_file(
         model: the model that the tensors are of: with quality, bits_per_weight or size it is
             calibrated first, as calibrate(model) does without data, and keeps more at the same
             size. It runs, and is afterwards what it was.
-        options: how to store the tensors, see cfck.TensorOptions; help() lists each.
+        options: how to store the tensors: a dict, or cfck.SaveOptions.
 
     Returns:
         How many bytes went where, which tensors kept every bit although a maximum error was given
@@ -120,10 +123,11 @@ def save_file(
     way back from there. If only syncing the folder fails, IoError says that the file was saved; a
     Ctrl-C that comes so late is raised when the file is saved. May be called from several threads.
     """
-    make_calibration = calibration_of(model, options)
+    saving = chosen(SaveOptions, options, fields)
+    make_calibration = calibration_of(model, saving)
     complete = with_versions(metadata, tensors)
     return write_file(
-        _FRAMEWORK, tensors, filename, complete, options, make_calibration=make_calibration
+        _FRAMEWORK, tensors, filename, complete, saving, make_calibration=make_calibration
     )
 
 
@@ -132,17 +136,18 @@ def load(
     data: bytes | torch.Tensor,
     *,
     device: str | int | torch.device | None = "cpu",
-    **options: Unpack[LoadBytesOptions],
+    options: LoadBytesOptions | None = None,
+    **fields: Unpack[LoadBytesOptions],
 ) -> dict[str, torch.Tensor]:
     """Loads all tensors from bytes of a .cfck or safetensors file.
 
     Args:
         data: bytes, or a torch.Tensor of uint8 with one dimension. Bytes on the CUDA device that
             decodes them are used where they are; those on another device are copied to the host.
-        device, options: as in load_file.
+        device, options, **fields: as in load_file.
     """
+    reading, progress = split_progress(chosen(LoadBytesOptions, options, fields))
     target = _FRAMEWORK.check_device(device)
-    reading, progress = split_progress(options)
     return Archive.from_bytes(data, reading, target).load_all(_FRAMEWORK, target, progress)
 
 
@@ -150,7 +155,9 @@ def load(
 def load_file(
     filename: str | os.PathLike[str],
     device: str | int | torch.device | None = "cpu",
-    **options: Unpack[LoadOptions],
+    *,
+    options: LoadOptions | None = None,
+    **fields: Unpack[LoadOptions],
 ) -> dict[str, torch.Tensor]:
     """Loads all tensors of a file, in the order in which they were saved.
 
@@ -159,7 +166,7 @@ def load_file(
         device: where the tensors go: its name, or the number of an accelerator; None: the host.
             A CUDA device decodes them itself where it can (see ``decode``); for others they are
             decoded on the host and copied, at most 256 MiB or one tensor at a time.
-        options: how to read, see OpenOptions; help() lists each.
+        options: how to read: a dict, or cfck.LoadOptions.
 
     Returns:
         Contiguous tensors. Those that shared elements when saved share them again (with the
@@ -171,25 +178,28 @@ def load_file(
             DeviceError (a RuntimeError) for devices that torch does not know or cannot use,
             OutOfMemoryError (a MemoryError), also for that of a device.
     """
+    reading, progress = split_progress(chosen(LoadOptions, options, fields))
     target = _FRAMEWORK.check_device(device)
-    reading, progress = split_progress(options)
     return Archive.open(filename, reading).load_all(_FRAMEWORK, target, progress)
 
 
-@takes(SaveFileOptions)
+@takes(SaveOptions)
 def save_model(
     model: torch.nn.Module,
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
     force_contiguous: bool = True,
-    **options: Unpack[SaveFileOptions],
+    *,
+    options: SaveOptions | None = None,
+    **fields: Unpack[SaveOptions],
 ) -> SaveSummary:
     """Saves model.state_dict(). Tied weights are stored once, under all of their names.
 
     Args:
         force_contiguous: store tensors that are not contiguous as contiguous ones; False: refuse
             them with a ValueError.
-        **options: as in save_file. Buffers of the model keep every bit unless a rule matches them.
+        options, **fields: as in save_file. Buffers of the model keep every bit unless a rule
+            matches them.
 
     Returns:
         As save_file.
@@ -198,6 +208,7 @@ def save_model(
         InvalidArgumentError: the model is in training (cfck.train.spectral).
         Others: as save_file.
     """
+    saving = chosen(SaveOptions, options, fields)
     refuse_models_in_training(model, "save it with q.save()")
     state_dict = model.state_dict()
     if not force_contiguous:
@@ -211,7 +222,7 @@ def save_model(
         (name for name, _ in model.named_buffers(remove_duplicate=False)), "buffer"
     )
     complete = with_versions(metadata, state_dict)
-    return write_file(_FRAMEWORK, state_dict, filename, complete, options, buffers)
+    return write_file(_FRAMEWORK, state_dict, filename, complete, saving, buffers)
 
 
 @takes(LoadOptions)
@@ -220,7 +231,9 @@ def load_model(
     filename: str | os.PathLike[str],
     strict: bool = True,
     device: str | int | torch.device | None = "cpu",
-    **options: Unpack[LoadOptions],
+    *,
+    options: LoadOptions | None = None,
+    **fields: Unpack[LoadOptions],
 ) -> tuple[set[str], list[str]]:
     """Loads a file into a model, decoding straight into its parameters and buffers.
 
@@ -236,7 +249,7 @@ def load_model(
             in state_dict() (persistent=False) are neither; they keep their values, and those of
             meta stay without, unless the file has some.
         device: where tensors of meta go; others go where the model has them.
-        **options: as in load_file.
+        options, **fields: as in load_file.
 
     Returns:
         (missing, unexpected): names of the model that were not loaded, with all that is still on
@@ -253,11 +266,11 @@ def load_model(
     After an error the model may be partly loaded. Tensors of meta that got no values are those
     that they were.
     """
+    reading, progress = split_progress(chosen(LoadOptions, options, fields))
     refuse_models_in_training(model, "load the file before spectral() is called")
     refuse_streamed_models(model)
     if (target := _FRAMEWORK.check_device(device)) is not None:
         _FRAMEWORK.reach_device(target)
-    reading, progress = split_progress(options)
     outcome = load_into(model, Archive.open(filename, reading), _FRAMEWORK, progress, target)
     if strict:
         outcome.check(model)
@@ -269,7 +282,9 @@ def compressed(
     model: _Model,
     source: str | os.PathLike[str] | bytes | torch.Tensor,
     strict: bool = True,
-    **options: Unpack[StreamOptions],
+    *,
+    options: StreamOptions | None = None,
+    **fields: Unpack[StreamOptions],
 ) -> _Model:
     """Makes a model run from a compressed file: a weight is decoded when its layer needs it.
 
@@ -288,7 +303,7 @@ def compressed(
             stay in memory.
         strict: raise where the file has other tensors than the model. A parameter that the file
             lacks is an error in any case.
-        options: how to read, see StreamOptions; help() lists each.
+        options: how to read: a dict.
 
     Returns:
         The model. state_dict() gives decoded values under the usual names, to(), half() and others
@@ -304,17 +319,20 @@ def compressed(
             raised by the call that needs it, and so is a change of the file that may have reached
             what was read.
     """
+    reading = chosen(StreamOptions, options, fields)
     if isinstance(model, torch.nn.Module):
         refuse_models_in_training(model, "make another model for the file of q.save()")
-    return open_and_convert(model, source, _FRAMEWORK, strict, options)
+    return open_and_convert(model, source, _FRAMEWORK, strict, reading)
 
 
-@takes(SaveFileOptions)
+@takes(SaveOptions)
 def save_checkpoint(
     obj: object,
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
-    **options: Unpack[SaveFileOptions],
+    *,
+    options: SaveOptions | None = None,
+    **fields: Unpack[SaveOptions],
 ) -> SaveSummary:
     """Saves nested containers with tensors and plain values: all that a training job keeps.
 
@@ -330,9 +348,9 @@ def save_checkpoint(
             twice is stored once; tensors that share elements are, too.
         filename: replaced if it exists.
         metadata: str to str, kept beside the tensors; safe_open(...).metadata() returns it.
-        **options: as in save_file. Optimizer state keeps every bit unless a rule matches it: all
-            that is below a key like "optimizer", "optim" or "optimizer_state_dict", or in a dict
-            with "state" and "param_groups", as state_dict() of an optimizer has them.
+        options, **fields: as in save_file. Optimizer state keeps every bit unless a rule matches
+            it: all that is below a key like "optimizer", "optim" or "optimizer_state_dict", or in a
+            dict with "state" and "param_groups", as state_dict() of an optimizer has them.
 
     Returns:
         As save_file.
@@ -342,14 +360,16 @@ def save_checkpoint(
             defaultdict) and containers that contain themselves, with the path to it;
             LimitExceededError; what save_file raises.
     """
-    return save_tree(_KINDS, obj, filename, metadata, options)
+    return save_tree(_KINDS, obj, filename, metadata, chosen(SaveOptions, options, fields))
 
 
 @takes(LoadOptions)
 def load_checkpoint(
     filename: str | os.PathLike[str],
     device: str | int | torch.device | None = "cpu",
-    **options: Unpack[LoadOptions],
+    *,
+    options: LoadOptions | None = None,
+    **fields: Unpack[LoadOptions],
 ) -> Any:
     """Loads what save_checkpoint saved: the same types, values, order and sharing.
 
@@ -360,13 +380,14 @@ def load_checkpoint(
         filename: a file that save_checkpoint wrote.
         device: where the tensors go, all of them; numpy arrays stay on the host. torch wants the
             states of its random number generators on the host.
-        **options: as in load_file.
+        options, **fields: as in load_file.
 
     Raises:
         CfckError: InvalidArgumentError for a file of tensors alone, UnsupportedError for one that
             a newer version wrote, CorruptError; what load_file raises.
     """
-    return load_tree(_KINDS, {"torch": _FRAMEWORK.check_device(device)}, filename, options)
+    reading = chosen(LoadOptions, options, fields)
+    return load_tree(_KINDS, {"torch": _FRAMEWORK.check_device(device)}, filename, reading)
 
 
 def storage_ptr(tensor: torch.Tensor) -> int:
@@ -383,12 +404,21 @@ def storage_size(tensor: torch.Tensor) -> int:
 
 
 @overload
-def encode_message(tensor: torch.Tensor, **options: Unpack[MessageOptions]) -> bytes: ...
+def encode_message(
+    tensor: torch.Tensor,
+    *,
+    options: MessageOptions | None = None,
+    **fields: Unpack[MessageOptions],
+) -> bytes: ...
 
 
 @overload
 def encode_message(
-    tensor: torch.Tensor, *, out: Buffer | torch.Tensor, **options: Unpack[MessageOptions]
+    tensor: torch.Tensor,
+    *,
+    out: Buffer | torch.Tensor,
+    options: MessageOptions | None = None,
+    **fields: Unpack[MessageOptions],
 ) -> int: ...
 
 
@@ -397,7 +427,8 @@ def encode_message(
     tensor: torch.Tensor,
     *,
     out: Buffer | torch.Tensor | None = None,
-    **options: Unpack[MessageOptions],
+    options: MessageOptions | None = None,
+    **fields: Unpack[MessageOptions],
 ) -> bytes | int:
     """Encodes one tensor as bare bytes, without a file around it (cfck.encode_message).
 
@@ -406,7 +437,7 @@ def encode_message(
             the host first, and so is memory that is not contiguous.
         out: memory for the message, such as a torch.Tensor of uint8 with one dimension: at least
             cfck.max_message_bytes(tensor) bytes, which do not overlap the tensor.
-        options: how to encode it; help() lists each.
+        options: how to encode it: a dict.
 
     Returns:
         The message; with ``out`` the number of its bytes there.
@@ -414,7 +445,7 @@ def encode_message(
     Raises:
         CfckError, TypeError: as cfck.encode_message().
     """
-    return encode_with(_FRAMEWORK, tensor, out, options)
+    return encode_with(_FRAMEWORK, tensor, out, chosen(MessageOptions, options, fields))
 
 
 def decode_message(data: Buffer | torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:

@@ -96,5 +96,27 @@ TEST(LossWarnings, OptionsThatNoTensorTook) {
   }
 }
 
+TEST(LossWarnings, RulesThatTakeNothingBesideOthers) {
+  const std::vector<KeptLossless> kept = {{"a.bias", LosslessReason::kFewDimensions},
+                                          {"b.bias", LosslessReason::kFewDimensions},
+                                          {"ids", LosslessReason::kNotFloat},
+                                          {"zeros", LosslessReason::kNotSmaller}};
+  EncodeOptions options{.bits_per_weight = 3};
+  options.rules = {{"*.bias", {.max_abs_error = 0.1}},
+                   {"id*", {.max_abs_error = 0.1}, true},
+                   {"zero*", {.max_abs_error = 0.1}},
+                   {"*", {.max_abs_error = 0.1}},
+                   {"none", {.max_abs_error = 0.1}}};
+  EXPECT_EQ(said({tensor("a", 0.01)}, options, kept),
+            "rule '*.bias' has no effect: what it matches stays lossless (2 few_dimensions); with "
+            "force it reaches such tensors too\n"
+            "rule 'id*' has no effect: what it matches stays lossless (1 not_float)\n");
+  // One of its tensors is lossy.
+  EXPECT_EQ(said({tensor("c.bias", 0.01), tensor("id", 0.01)}, options, kept), "");
+  // A rule that asks for nothing leaves its tensors alone.
+  options.rules = {{"*.bias", {}}};
+  EXPECT_EQ(said({tensor("a", 0.01)}, options, kept), "");
+}
+
 }  // namespace
 }  // namespace cfck

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _native
 from .._io.save import MakeCalibration
-from .._options.kinds import SaveFileOptions, SaveOptions
+from .._options.kinds import SaveBytesOptions, SaveOptions
 from .._options.native import rule_pairs
 from ..errors import InvalidArgumentError
 from .calibrate import calibrate
@@ -24,7 +24,7 @@ _TOLERANCE = 0.01
 
 
 def calibration_of(
-    model: torch.nn.Module | None, options: SaveOptions | SaveFileOptions
+    model: torch.nn.Module | None, options: SaveBytesOptions | SaveOptions
 ) -> MakeCalibration | None:
     """Returns a function that calibrates the model, without data, when the tensors are at hand that
     are to be saved with these options, and turn out to be the model's. None without a model.

@@ -16,7 +16,7 @@ from .._frameworks.numpy_arrays import NumpyFramework
 from .._io.archive import Archive
 from .._io.save import write_bytes, write_file
 from .._options.kinds import LimitOptions, OpenOptions
-from .._options.signatures import complete, takes
+from .._options.signatures import chosen, complete, takes
 from ..errors import InvalidArgumentError, UnsupportedError
 from .file import FORMAT, VERSION, Parser, to_file
 from .tensor import CalibratedTensor, native_tensor
@@ -154,19 +154,22 @@ class Calibration(Mapping[str, CalibratedTensor]):
 
 @takes(LimitOptions)
 def load_calibration(
-    filename: str | os.PathLike[str], **options: Unpack[LimitOptions]
+    filename: str | os.PathLike[str],
+    *,
+    options: LimitOptions | None = None,
+    **fields: Unpack[LimitOptions],
 ) -> Calibration:
     """Reads a calibration that Calibration.save() wrote. Needs no torch.
 
     Args:
         filename: the .cfck file.
-        options: how to read, see LimitOptions; help() lists each.
+        options: how to read: a dict, or cfck.LoadOptions.
 
     Raises:
         CfckError: InvalidArgumentError where the file is no calibration, UnsupportedError where a
             newer version wrote it, CorruptError, and what load_file raises.
     """
-    limits = cast(OpenOptions, complete(LimitOptions, options))
+    limits = cast(OpenOptions, complete(LimitOptions, chosen(LimitOptions, options, fields)))
     archive = Archive.open(filename, limits)
     metadata = archive.metadata()
     if metadata.get("format") != FORMAT:

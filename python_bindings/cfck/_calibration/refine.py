@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .._common.progress import Progress, shown
 from .._evaluation.types import Batch, Pool
 from .._options.kinds import RefineOptions
-from .._options.signatures import complete, takes
+from .._options.signatures import chosen, complete, takes
 from ..errors import InvalidArgumentError
 from .calibration import Calibration
 
@@ -29,7 +29,8 @@ def refine(
     n_examples: int | None = None,
     damping: float = 0.02,
     progress: Progress | bool | None = None,
-    **options: Unpack[RefineOptions],
+    options: RefineOptions | None = None,
+    **fields: Unpack[RefineOptions],
 ) -> Calibration:
     """Lets each layer make up for what the errors of those before it do to its inputs.
 
@@ -64,8 +65,8 @@ def refine(
             the start if the step had to change. What it raises ends the call. None: after three
             seconds a line on stderr tells the same, if that is a terminal; True: at once, in any
             case; False: nothing does.
-        options: those that the file will be saved with, see cfck.TensorOptions; help() lists each.
-            One of the targets is needed, and ``steps`` is "feedback".
+        options: those that the file will be saved with: a dict, or cfck.SaveOptions. One of the
+            targets is needed, and steps="feedback" is the default.
 
     Returns:
         A calibration with ``corrected`` values of the layers that could be refined, and the
@@ -81,7 +82,7 @@ def refine(
     from .._evaluation.outputs import check_integer
     from .refine_run import RefineRequest, run_refinement
 
-    checked = complete(RefineOptions, options)
+    checked = complete(RefineOptions, chosen(RefineOptions, options, fields))
     if all(checked[name] is None for name in ("nmse", "psnr", "bits_per_weight", "size")):
         raise InvalidArgumentError("refine needs the target that the file will be saved with")
     if checked["steps"] not in (None, "feedback"):

@@ -12,7 +12,7 @@ from .._io.archive import Archive
 from .._io.loading import shift
 from .._io.save import write_prepared
 from .._io.summary import SaveSummary
-from .._options.kinds import LoadOptions, SaveFileOptions
+from .._options.kinds import LoadOptions, SaveOptions
 from .._options.signatures import split_progress
 from ..errors import CorruptError, InvalidArgumentError
 from .skeleton_reader import SkeletonReader, ValueDecoder
@@ -37,7 +37,7 @@ def save_tree(
     tree: object,
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None,
-    options: SaveFileOptions,
+    options: SaveOptions,
 ) -> SaveSummary:
     writer = SkeletonWriter([values for values, _ in kinds])
     skeleton = writer.run(tree)

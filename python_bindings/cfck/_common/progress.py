@@ -17,6 +17,8 @@ Progress = Callable[[int, int, str], object]
 # A call that ends sooner shows nothing; lines are not drawn more often.
 _QUIET_SECONDS = 3.0
 _REDRAW_SECONDS = 0.2
+# In logs, where lines stay.
+_SECONDS_BETWEEN_LINES = 60.0
 _SECONDS_BEFORE_ETA = 0.5
 _BAR_CELLS = 24
 
@@ -72,7 +74,7 @@ class TerminalLine:
         line = f"{text(done, total, now - self._begin)}, {printable(name)}"
         # The line is as wide as the terminal, so that nothing is left of a longer line before.
         columns = _columns(self._stream) - 1
-        self._write("\r" + line[:columns].ljust(columns))
+        _write(self._stream, "\r" + line[:columns].ljust(columns))
         self._is_visible = True
 
     def __del__(self) -> None:
@@ -80,7 +82,7 @@ class TerminalLine:
         self.erase()
 
     def _count_text(self, done: int, total: int, seconds: float) -> str:
-        return f"{self._what}: {done} of {total}, {_clock(seconds)}{_eta(done, total, seconds)}"
+        return f"{self._what}: {_counted(done, total, seconds)}"
 
     def _byte_text(self, done: int, total: int, seconds: float) -> str:
         share = done / total
@@ -90,14 +92,32 @@ class TerminalLine:
 
     def erase(self) -> None:
         if self._is_visible:
-            self._write("\r" + " " * (_columns(self._stream) - 1) + "\r")
+            _write(self._stream, "\r" + " " * (_columns(self._stream) - 1) + "\r")
             self._is_visible = False
 
-    def _write(self, text: str) -> None:
-        # A line that cannot be drawn is no reason to stop.
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.write(text)
-            self._stream.flush()
+
+class LogLines:
+    """Lines of a log: one when a call has taken a minute, and another one each minute after that.
+    A callable as progress= takes it.
+
+    Args:
+        what: names the call.
+        stream: the log.
+    """
+
+    def __init__(self, what: str, stream: TextIO) -> None:
+        self._what = what
+        self._stream = stream
+        self._begin = time.monotonic()
+        self._next = self._begin + _SECONDS_BETWEEN_LINES
+
+    def __call__(self, done: int, total: int, name: str) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _SECONDS_BETWEEN_LINES
+        text = f"{self._what}: {_counted(done, total, now - self._begin)}, {printable(name)}"
+        _write(self._stream, text.rstrip(", ") + "\n")
 
 
 def byte_listener(progress: Progress | bool | None, what: str) -> Progress | None:
@@ -110,22 +130,41 @@ def byte_listener(progress: Progress | bool | None, what: str) -> Progress | Non
 
 
 @contextlib.contextmanager
-def shown(progress: Progress | bool | None, what: str) -> Iterator[Progress | None]:
+def shown(
+    progress: Progress | bool | None, what: str, *, in_logs: bool = False
+) -> Iterator[Progress | None]:
     """The listener to a call's progress: ``progress``; where that is None a line on stderr, if that
-    is a terminal; True: a line on stderr in any case; False: nobody listens."""
+    is a terminal; True: a line on stderr in any case; False: nobody listens.
+
+    ``in_logs``: where ``progress`` is None and stderr is no terminal, a line a minute goes there.
+    """
     stream = sys.stderr
     _check(progress)
     if progress is not None and progress is not True:
         yield progress or None
         return
-    if stream is None or not (progress or _is_terminal(stream)):
+    if stream is None:
         yield None
+        return
+    if not progress and not _is_terminal(stream):
+        yield LogLines(what, stream) if in_logs else None
         return
     line = TerminalLine(what, stream, 0.0 if progress else _QUIET_SECONDS)
     try:
         yield line
     finally:
         line.erase()
+
+
+def _write(stream: TextIO, text: str) -> None:
+    # A line that cannot be drawn is no reason to stop.
+    with contextlib.suppress(OSError, ValueError):
+        stream.write(text)
+        stream.flush()
+
+
+def _counted(done: int, total: int, seconds: float) -> str:
+    return f"{done} of {total}, {_clock(seconds)}{_eta(done, total, seconds)}"
 
 
 def _check(progress: object) -> None:

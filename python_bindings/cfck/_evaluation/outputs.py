@@ -70,16 +70,16 @@ def run_model(model: torch.nn.Module, batch: Any) -> Any:
     return model(batch)
 
 
-def check_batches(batches: Any) -> None:
+def check_batches(batches: Any, name: str = "batches") -> None:
     """Raises InvalidArgumentError for what is no iterable of batches."""
     if isinstance(batches, torch.Tensor | Mapping | str | bytes):
         raise InvalidArgumentError(
-            f"batches is an iterable of batches, not a {type(batches).__name__}; "
+            f"{name} is an iterable of batches, not a {type(batches).__name__}; "
             "put a single batch into a list"
         )
     if not isinstance(batches, Iterable) and not hasattr(batches, "__getitem__"):
         raise InvalidArgumentError(
-            f"batches is an iterable of model inputs, not a {type(batches).__name__}"
+            f"{name} is an iterable of model inputs, not a {type(batches).__name__}"
         )
 
 

@@ -13,7 +13,7 @@ from .._frameworks.choose import find_framework, framework_of
 from .._frameworks.framework import AnyTensor, Framework, Prepared, TensorT, row_major
 from .._options.kinds import MessageOptions
 from .._options.native import native_options
-from .._options.signatures import complete, takes
+from .._options.signatures import chosen, complete, takes
 from ..errors import CfckError, InvalidArgumentError, LimitExceededError
 from .opening import flat_bytes, readable
 
@@ -42,12 +42,21 @@ class MessageInfo(NamedTuple):
 
 
 @overload
-def encode_message(array: AnyTensor, **options: Unpack[MessageOptions]) -> bytes: ...
+def encode_message(
+    array: AnyTensor,
+    *,
+    options: MessageOptions | None = None,
+    **fields: Unpack[MessageOptions],
+) -> bytes: ...
 
 
 @overload
 def encode_message(
-    array: AnyTensor, *, out: Buffer | torch.Tensor, **options: Unpack[MessageOptions]
+    array: AnyTensor,
+    *,
+    out: Buffer | torch.Tensor,
+    options: MessageOptions | None = None,
+    **fields: Unpack[MessageOptions],
 ) -> int: ...
 
 
@@ -56,7 +65,8 @@ def encode_message(
     array: AnyTensor,
     *,
     out: Buffer | torch.Tensor | None = None,
-    **options: Unpack[MessageOptions],
+    options: MessageOptions | None = None,
+    **fields: Unpack[MessageOptions],
 ) -> bytes | int:
     """Encodes one tensor as bare bytes, at most 24 more than its values if it has one dimension.
 
@@ -69,7 +79,7 @@ def encode_message(
             contiguous is copied, and so is a tensor that is not on the host.
         out: memory for the message, such as a bytearray or a torch.Tensor of uint8 with one
             dimension: at least max_message_bytes(array) bytes, which do not overlap the tensor.
-        options: how to encode it; help() lists each.
+        options: how to encode it: a dict.
 
     Returns:
         The message; with ``out`` the number of its bytes there.
@@ -83,11 +93,16 @@ def encode_message(
     May be called from several threads at once. The memory that encoding needs is kept by each
     thread for its next messages.
     """
-    return encode_with(framework_of(array), array, out, options)
+    return encode_with(framework_of(array), array, out, chosen(MessageOptions, options, fields))
 
 
 @takes(MessageOptions)
-def max_message_bytes(array: AnyTensor, **options: Unpack[MessageOptions]) -> int:
+def max_message_bytes(
+    array: AnyTensor,
+    *,
+    options: MessageOptions | None = None,
+    **fields: Unpack[MessageOptions],
+) -> int:
     """Returns the most bytes that encode_message() takes for such a tensor, whatever its values.
 
     Args:
@@ -98,7 +113,8 @@ def max_message_bytes(array: AnyTensor, **options: Unpack[MessageOptions]) -> in
         CfckError, TypeError: as encode_message().
     """
     dtype, shape = framework_of(array).describe(array)
-    return _native.max_message_bytes(dtype, shape, _native_options(options))
+    encoding = chosen(MessageOptions, options, fields)
+    return _native.max_message_bytes(dtype, shape, _native_options(encoding))
 
 
 @overload

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, Literal, overload
 from .._frameworks.choose import find_framework
 from .._frameworks.framework import Framework, TensorT
 from .._options.kinds import OpenOptions
-from .._options.signatures import describes, takes
+from .._options.signatures import chosen, describes, takes
 from ..errors import InvalidArgumentError
 from .archive import Archive
 from .records import RecordInfo, record_info
@@ -36,7 +36,7 @@ class safe_open(Generic[TensorT]):
         framework: "pt" for torch, "np" or "numpy".
         device: where torch tensors go, None: the host. A CUDA device decodes them itself where it
             can (see ``decode``); for others they are decoded on the host and copied.
-        options: how to read, see OpenOptions; help() lists each.
+        options: how to read: a dict, or cfck.LoadOptions.
 
     Opening reads the index alone. All methods may be called from several threads, and in forked
     children. To a type checker ``safe_open(path, "pt")`` gives torch tensors, and
@@ -53,7 +53,9 @@ class safe_open(Generic[TensorT]):
         filename: str | os.PathLike[str],
         framework: Literal["pt", "torch", "pytorch"],
         device: str | int | torch.device | None = "cpu",
-        **options: Unpack[OpenOptions],
+        *,
+        options: OpenOptions | None = None,
+        **fields: Unpack[OpenOptions],
     ) -> None: ...
 
     @overload
@@ -62,7 +64,9 @@ class safe_open(Generic[TensorT]):
         filename: str | os.PathLike[str],
         framework: Literal["np", "numpy"],
         device: str | int | torch.device | None = "cpu",
-        **options: Unpack[OpenOptions],
+        *,
+        options: OpenOptions | None = None,
+        **fields: Unpack[OpenOptions],
     ) -> None: ...
 
     @overload
@@ -71,7 +75,9 @@ class safe_open(Generic[TensorT]):
         filename: str | os.PathLike[str],
         framework: str,
         device: str | int | torch.device | None = "cpu",
-        **options: Unpack[OpenOptions],
+        *,
+        options: OpenOptions | None = None,
+        **fields: Unpack[OpenOptions],
     ) -> None: ...
 
     @takes(OpenOptions)
@@ -80,11 +86,14 @@ class safe_open(Generic[TensorT]):
         filename: str | os.PathLike[str],
         framework: str,
         device: str | int | torch.device | None = "cpu",
-        **options: Unpack[OpenOptions],
+        *,
+        options: OpenOptions | None = None,
+        **fields: Unpack[OpenOptions],
     ) -> None:
+        reading = chosen(OpenOptions, options, fields)
         self._framework: Framework[TensorT] = find_framework(framework)
         self._device = self._framework.check_device(device)
-        self._archive: Archive | None = Archive.open(filename, options)
+        self._archive: Archive | None = Archive.open(filename, reading)
 
     def __enter__(self) -> safe_open[TensorT]:
         return self

@@ -11,7 +11,7 @@ from .._common.checks import check_metadata
 from .._common.paths import native_path
 from .._common.progress import byte_listener
 from .._frameworks.framework import Framework, Prepared, TensorT
-from .._options.kinds import NativeCalibration, SaveFileOptions, SaveOptions
+from .._options.kinds import NativeCalibration, SaveBytesOptions, SaveOptions
 from .._options.native import check_threads, native_options
 from .._options.signatures import complete
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
@@ -27,7 +27,7 @@ def write_file(
     tensors: Mapping[str, TensorT],
     filename: StrPath,
     metadata: Mapping[str, str] | None,
-    options: SaveFileOptions,
+    options: SaveOptions,
     exempt: Mapping[str, str] | None = None,
     make_calibration: MakeCalibration | None = None,
 ) -> SaveSummary:
@@ -44,13 +44,13 @@ def write_prepared(
     filename: StrPath,
     metadata: Mapping[str, str] | None,
     attachments: Mapping[str, bytes],
-    options: SaveFileOptions,
+    options: SaveOptions,
     exempt: Mapping[str, str] | None = None,
     learned: Mapping[str, _native.LearnedSteps] | None = None,
 ) -> SaveSummary:
     """``exempt``: names that plain maximum errors leave alone, and why; ``learned``: steps of
     tensors."""
-    checked = complete(SaveFileOptions, options)
+    checked = complete(SaveOptions, options)
     exempt = exempt or {}
     path = native_path(filename)
     entries = check_metadata(metadata)
@@ -90,7 +90,7 @@ def write_stored(
     Returns:
         The bytes of the file.
     """
-    checked = complete(SaveFileOptions, options)
+    checked = complete(SaveOptions, options)
     try:
         return _native.write_stored(
             native_path(filename),
@@ -108,7 +108,7 @@ def write_bytes(
     framework: Framework[TensorT],
     tensors: Mapping[str, TensorT],
     metadata: Mapping[str, str] | None,
-    options: SaveOptions,
+    options: SaveBytesOptions,
     make_calibration: MakeCalibration | None = None,
 ) -> bytes:
     prepared = framework.prepare(tensors)
@@ -121,7 +121,7 @@ def write_and_tell(
     framework: Framework[TensorT],
     tensors: Mapping[str, TensorT],
     metadata: Mapping[str, str] | None,
-    options: SaveOptions,
+    options: SaveBytesOptions,
 ) -> tuple[bytes, SaveSummary]:
     """A file in memory, and what save_file would return."""
     return write_prepared_bytes(framework.prepare(tensors), metadata, options)
@@ -130,10 +130,10 @@ def write_and_tell(
 def write_prepared_bytes(
     prepared: Prepared,
     metadata: Mapping[str, str] | None,
-    options: SaveOptions,
+    options: SaveBytesOptions,
     learned: Mapping[str, _native.LearnedSteps] | None = None,
 ) -> tuple[bytes, SaveSummary]:
-    checked = complete(SaveOptions, options)
+    checked = complete(SaveBytesOptions, options)
     native = native_options(checked, learned=learned)
     data, summary = _native.write_bytes(
         prepared.units,
@@ -152,13 +152,13 @@ def update_file(
     tensors: Mapping[str, TensorT],
     remove: Iterable[str],
     metadata: Mapping[str, str] | None,
-    options: SaveOptions,
+    options: SaveBytesOptions,
 ) -> SaveSummary:
     if os.path.isdir(filename):
         raise InvalidArgumentError(
             f"{os.fspath(filename)} is a folder; update the shard that has the tensor"
         )
-    checked = complete(SaveOptions, options)
+    checked = complete(SaveBytesOptions, options)
     prepared = framework.prepare(tensors)
     path = native_path(filename)
     entries = check_metadata(metadata)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._common.checks import check_utf8
 from .._frameworks.framework import HostTensor, Prepared, row_major
-from .._options.kinds import ReadOptions, SaveFileOptions, SaveOptions
+from .._options.kinds import ReadOptions, SaveBytesOptions, SaveOptions
 from ..errors import InvalidArgumentError, LimitExceededError
 from .archive import Archive
 from .save import write_prepared, write_prepared_bytes
@@ -133,7 +133,7 @@ def serialize(
         InvalidArgumentError: data_len is not what dtype and shape need, or data_ptr is 0.
         TypeError: another type than these.
     """
-    return write_prepared_bytes(_prepare(tensor_dict), metadata, SaveOptions())[0]
+    return write_prepared_bytes(_prepare(tensor_dict), metadata, SaveBytesOptions())[0]
 
 
 def serialize_file(
@@ -145,7 +145,7 @@ def serialize_file(
 
     The file appears complete or not at all. Raises what serialize raises, and IoError.
     """
-    write_prepared(_prepare(tensor_dict), filename, metadata, {}, SaveFileOptions())
+    write_prepared(_prepare(tensor_dict), filename, metadata, {}, SaveOptions())
 
 
 class TensorData(TypedDict):

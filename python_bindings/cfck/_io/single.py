@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal, overload
 from .._common.checks import check_metadata
 from .._frameworks.choose import find_framework, framework_of
 from .._frameworks.framework import AnyTensor, Framework, TensorT
-from .._options.kinds import CompressOptions, ReadOptions, SaveOptions, TensorOptions
+from .._options.kinds import CompressOptions, ReadOptions, SaveBytesOptions, TensorOptions
 from .._options.native import OF_TENSORS
-from .._options.signatures import complete, takes
+from .._options.signatures import chosen, complete, takes
 from ..errors import InvalidArgumentError
 from .archive import Archive
 from .save import update_file, write_bytes
@@ -24,12 +24,17 @@ if TYPE_CHECKING:
 
 
 @takes(CompressOptions)
-def compress(tensor: AnyTensor, **options: Unpack[CompressOptions]) -> bytes:
+def compress(
+    tensor: AnyTensor,
+    *,
+    options: CompressOptions | None = None,
+    **fields: Unpack[CompressOptions],
+) -> bytes:
     """Compresses one tensor to bytes: a whole small file with one record, named "".
 
     Args:
         tensor: a torch.Tensor or numpy.ndarray of any shape and any dtype of safetensors.
-        options: how to store it, see cfck.TensorOptions; help() lists each.
+        options: how to store it: a dict, or cfck.TensorOptions.
 
     Raises:
         CfckError: UnsupportedError for dtypes that files cannot hold and tensors without data,
@@ -39,16 +44,20 @@ def compress(tensor: AnyTensor, **options: Unpack[CompressOptions]) -> bytes:
 
     May be called from several threads at once.
     """
-    checked = complete(CompressOptions, options)
-    chosen: TensorOptions = {name: checked[name] for name in OF_TENSORS}  # type: ignore[assignment]
+    checked = complete(CompressOptions, chosen(CompressOptions, options, fields))
+    own: TensorOptions = {name: checked[name] for name in OF_TENSORS}  # type: ignore[assignment]
     # A rule, so that the maximum error is for this tensor whatever its shape.
-    every: SaveOptions = {**checked, "rules": [("", chosen)]}  # type: ignore[typeddict-item]
+    every: SaveBytesOptions = {**checked, "rules": [("", own)]}  # type: ignore[typeddict-item]
     return write_bytes(framework_of(tensor), {"": tensor}, None, every)
 
 
 @overload
 def decompress(
-    data: Buffer | torch.Tensor, out: TensorT, **options: Unpack[ReadOptions]
+    data: Buffer | torch.Tensor,
+    out: TensorT,
+    *,
+    options: ReadOptions | None = None,
+    **fields: Unpack[ReadOptions],
 ) -> TensorT: ...
 
 
@@ -58,7 +67,8 @@ def decompress(
     out: None = None,
     *,
     framework: Literal["np", "numpy"] = "numpy",
-    **options: Unpack[ReadOptions],
+    options: ReadOptions | None = None,
+    **fields: Unpack[ReadOptions],
 ) -> np.ndarray: ...
 
 
@@ -69,7 +79,8 @@ def decompress(
     *,
     framework: Literal["pt", "torch", "pytorch"],
     device: str | int | torch.device | None = "cpu",
-    **options: Unpack[ReadOptions],
+    options: ReadOptions | None = None,
+    **fields: Unpack[ReadOptions],
 ) -> torch.Tensor: ...
 
 
@@ -80,7 +91,8 @@ def decompress(
     *,
     framework: str,
     device: str | int | torch.device | None = "cpu",
-    **options: Unpack[ReadOptions],
+    options: ReadOptions | None = None,
+    **fields: Unpack[ReadOptions],
 ) -> torch.Tensor | np.ndarray: ...
 
 
@@ -91,7 +103,8 @@ def decompress(
     *,
     framework: str = "numpy",
     device: str | int | torch.device | None = "cpu",
-    **options: Unpack[ReadOptions],
+    options: ReadOptions | None = None,
+    **fields: Unpack[ReadOptions],
 ) -> AnyTensor:
     """Returns the tensor in bytes that compress() made.
 
@@ -104,33 +117,36 @@ def decompress(
             other memory by a copy.
         framework: "numpy" or "pt", where ``out`` is not given.
         device: where a torch tensor goes, where ``out`` is not given; None: the host.
-        options: how to read, see ReadOptions; help() lists each.
+        options: how to read: a dict, or cfck.LoadOptions.
 
     Raises:
         CfckError: ChecksumError, CorruptError, TruncatedError for damaged data;
             InvalidArgumentError if ``out`` does not fit; UnsupportedError;
             LimitExceededError. After an error the contents of ``out`` are unspecified.
     """
-    chosen: Framework[AnyTensor] = find_framework(framework) if out is None else framework_of(out)
-    target = chosen.check_device(device) if out is None else None
-    place = target if out is None else chosen.device_of(out)
-    archive = Archive.from_bytes(data, options, place)
+    reading = chosen(ReadOptions, options, fields)
+    library: Framework[AnyTensor] = find_framework(framework) if out is None else framework_of(out)
+    target = library.check_device(device) if out is None else None
+    place = target if out is None else library.device_of(out)
+    archive = Archive.from_bytes(data, reading, place)
     names = archive.names()
     if names != [""]:
         raise InvalidArgumentError(
             f"these bytes are a file of {len(names)} named tensors, not one compressed tensor; "
             "cfck.torch.load and cfck.numpy.load read them"
         )
-    return archive.load_one("", chosen, target, out)
+    return archive.load_one("", library, target, out)
 
 
-@takes(SaveOptions)
+@takes(SaveBytesOptions)
 def update(
     path: str | os.PathLike[str],
     tensors: Mapping[str, AnyTensor],
     remove: Iterable[str] = (),
     metadata: Mapping[str, str] | None = None,
-    **options: Unpack[SaveOptions],
+    *,
+    options: SaveBytesOptions | None = None,
+    **fields: Unpack[SaveBytesOptions],
 ) -> SaveSummary:
     """Changes a file by appending to it: tensors that stay are not written again.
 
@@ -139,7 +155,7 @@ def update(
         tensors: torch tensors or numpy arrays to add; those whose names exist are replaced.
         remove: names of tensors to remove.
         metadata: entries to set; all others stay.
-        options: how to store the tensors added, see cfck.TensorOptions; help() lists each.
+        options: how to store the tensors added: a dict, or cfck.SaveOptions.
 
     Returns:
         What the whole file has now; kept_lossless and unmatched_rules of the tensors added.
@@ -159,8 +175,9 @@ def update(
             for a change after which load_checkpoint would refuse the file, MissingFileError,
             IoError, and what save_file raises.
     """
+    saving = chosen(SaveBytesOptions, options, fields)
     values = list(tensors.values()) if isinstance(tensors, Mapping) else []
     framework = framework_of(values[0]) if values else find_framework("numpy")
     if isinstance(remove, str):
         raise TypeError("remove is a collection of names, not one name")
-    return update_file(framework, path, tensors, remove, check_metadata(metadata), options)
+    return update_file(framework, path, tensors, remove, check_metadata(metadata), saving)

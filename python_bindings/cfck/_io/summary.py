@@ -25,7 +25,8 @@ class SharedMemoryWarning(UserWarning):
 
 
 class LossWarning(UserWarning):
-    """A file was saved that may be useless: its errors are large, or nothing was compressed."""
+    """A file was saved that may be useless: its errors are large, nothing was compressed, or a rule
+    left lossless what it matches."""
 
 
 class EmptyFileWarning(UserWarning):

@@ -1,5 +1,6 @@
 """The options of calls as types. The docstrings are the only place that describes an option:
-``spelled_out`` copies their entries into the functions that take it."""
+``takes`` copies the entries that most calls want into the functions that take them, and
+docs/options.md has all."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ class TensorOptions(TypedDict, total=False):
     bits_per_weight may be given, with max_abs_error or without.
 
     codec: "auto" (fewest bytes), "raw", "lossless", "direct", which needs a maximum error, or
-        "spectral", which needs max_abs_error, quality or a target (nmse, psnr, bits_per_weight, or
-        size where a call takes it; at most one). With a quality or a target "auto" takes it.
+        "spectral", which needs max_abs_error, quality or a target, such as bits_per_weight, or size
+        where a call takes it; at most one. With a quality or a target "auto" takes it.
     max_abs_error: the most by which a value may change, in the units of the values. Without a
         maximum error or target every bit is kept. At most one of the three maximum errors may be
         given. NaN and infinities come back bit for bit, -0.0 may become 0.0. It reaches tensors of
@@ -196,8 +197,8 @@ class RefineOptions(CompressOptions, total=False):
     rules: Rules | None
 
 
-class SaveOptions(RefineOptions, total=False):
-    """The options of save() and update().
+class SaveBytesOptions(RefineOptions, total=False):
+    """The options of save() and update(): those of SaveOptions but for the ones of whole files.
 
     calibration: what cfck.calibrate returns for this model, or the path of its file.
     progress: called as progress(done_bytes, total_bytes, name), of decoded bytes; what it raises
@@ -208,8 +209,9 @@ class SaveOptions(RefineOptions, total=False):
     progress: Progress | bool | None
 
 
-class SaveFileOptions(SaveOptions, total=False):
-    """The options of save_file(), save_model() and save_checkpoint().
+class SaveOptions(SaveBytesOptions, total=False):
+    """The options of save_file(), save_model() and save_checkpoint(), and but for ``verify`` and
+    ``fsync`` those of save() and update(). All may be left out.
 
     verify: decode what was written and compare it before the old file is replaced; tensors that
         lose something with the values whose errors were measured.
@@ -276,11 +278,13 @@ class FileOptions(TypedDict, total=False):
 
 
 class OpenOptions(ReadOptions, FileOptions, total=False):
-    """The options of safe_open()."""
+    """The options of safe_open(): those of LoadOptions but for ``progress``."""
 
 
 class LoadOptions(OpenOptions, LoadBytesOptions, total=False):
-    """The options of load_file(), load_model() and load_checkpoint()."""
+    """The options of load_file(), load_model() and load_checkpoint(), and those among them that
+    make sense there of load(), safe_open() and decompress(). All may be left out.
+    """
 
 
 class StreamOptions(OpenOptions, total=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_type_hints
+from typing import Any
 
 from .. import _native
 from .._common.checks import check_utf8
@@ -14,8 +14,8 @@ from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
 from .kinds import EffortOptions, NativeCalibration, RuleOptions, TensorOptions
 from .signatures import instead
 
-OF_TENSORS = tuple(get_type_hints(TensorOptions))
-OF_RULES = tuple(get_type_hints(RuleOptions))
+OF_TENSORS = tuple(TensorOptions.__annotations__)
+OF_RULES = tuple(RuleOptions.__annotations__)
 _NUMBERS = (
     "max_abs_error",
     "max_rel_error",
@@ -36,7 +36,7 @@ def native_options(
 
     ``learned``: steps that tensors were trained with, by name.
     """
-    for name in get_type_hints(EffortOptions):
+    for name in EffortOptions.__annotations__:
         if not isinstance(options[name], str):
             raise TypeError(f"{name} is str, not {type(options[name]).__name__}: {options[name]!r}")
     return _native.EncodeOptions(

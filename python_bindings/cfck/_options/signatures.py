@@ -1,12 +1,13 @@
-"""Functions that take options by keyword: their signatures, help texts, defaults and checks."""
+"""Functions that take options: their help texts, defaults and checks."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
 import re
+import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast, get_type_hints, overload
+from typing import Any, TypeVar, cast, overload
 
 from .. import _native
 from .._common.progress import Progress, byte_listener
@@ -23,7 +24,7 @@ from .kinds import (
     OpenOptions,
     ReadOptions,
     RefineOptions,
-    SaveFileOptions,
+    SaveBytesOptions,
     SaveOptions,
     StreamOptions,
     TensorOptions,
@@ -31,9 +32,14 @@ from .kinds import (
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Class = TypeVar("_Class", bound=type)
+_Options = TypeVar("_Options")
 
 # An entry "name: text" of a docstring, with the lines that continue it.
 _ENTRY = r"^    {name}: .*\n(?:     .*\n)*"
+
+# Few calls want these. docs/options.md and the docstrings of the types describe them, and those of
+# functions do not.
+FOR_EXPERTS = frozenset({"psnr", "trellis_states", "steps", "block", "entropy", "level"})
 
 
 def _entries(kind: type) -> dict[str, str]:
@@ -48,7 +54,7 @@ def _entries(kind: type) -> dict[str, str]:
     }
 
 
-# The order of signatures and help texts. Options of tensors come first, in their own order.
+# The order of help texts. Options of tensors come first, in their own order.
 _ORDER = (
     "entropy",
     "level",
@@ -70,16 +76,15 @@ _ORDER = (
 
 
 class _Kind:
-    """A kind of options: type, default and description of each.
+    """A kind of options: names, defaults and descriptions.
 
     A TypedDict does not remember its bases on every supported Python, so they are named here.
     """
 
     def __init__(self, kind: type, *bases: type, **defaults: Any) -> None:
-        hints = get_type_hints(kind)
+        hints = kind.__annotations__
         later = [name for name in _ORDER if name in hints]
-        names = [name for name in hints if name not in _ORDER] + later
-        self.hints = {name: hints[name] for name in names}
+        self.names = [name for name in hints if name not in _ORDER] + later
         self.defaults: dict[str, Any] = {}
         self.entries: dict[str, str] = {}
         for base in bases:
@@ -88,15 +93,21 @@ class _Kind:
         self.defaults.update(defaults)
         self.entries.update(_entries(kind))
 
+    def described(self, *, for_experts: bool) -> str:
+        """The descriptions of the options, with those for experts or without."""
+        left_out = frozenset() if for_experts else FOR_EXPERTS
+        return "".join(self.entries.get(name, "") for name in self.names if name not in left_out)
+
 
 _KINDS: dict[type, _Kind] = {}
 
 
-def _declare(kind: type, *bases: type, **defaults: Any) -> None:
+def declare(kind: type, *bases: type, **defaults: Any) -> None:
+    """Makes a kind of options known, with the defaults that its bases do not have."""
     _KINDS[kind] = _Kind(kind, *bases, **defaults)
 
 
-_declare(
+declare(
     TensorOptions,
     codec="auto",
     max_abs_error=None,
@@ -111,9 +122,9 @@ _declare(
     block=None,
     quality=None,
 )
-_declare(EffortOptions, entropy=_native.default_entropy(), level="default")
-_declare(CompressOptions, TensorOptions, EffortOptions, chunk_elems=0, threads=0)
-_declare(
+declare(EffortOptions, entropy=_native.default_entropy(), level="default")
+declare(CompressOptions, TensorOptions, EffortOptions, chunk_elems=0, threads=0)
+declare(
     MessageOptions,
     EffortOptions,
     codec="auto",
@@ -123,7 +134,7 @@ _declare(
     per_row=False,
     chunk_elems=0,
 )
-_declare(
+declare(
     FilterOptions,
     EffortOptions,
     codec="auto",
@@ -135,64 +146,96 @@ _declare(
     block=None,
     written_once=False,
 )
-_declare(RefineOptions, CompressOptions, size=None, rules=None)
-_declare(SaveOptions, RefineOptions, calibration=None, progress=None)
-_declare(SaveFileOptions, SaveOptions, verify=False, fsync=True)
-_declare(LimitOptions, threads=0, max_decoded_bytes=0, limits=None)
-_declare(ReadOptions, LimitOptions, verify=True, decode="auto")
-_declare(LoadBytesOptions, ReadOptions, progress=None)
-_declare(FileOptions, backend="pread", only_tensors=False)
-_declare(OpenOptions, ReadOptions, FileOptions)
-_declare(LoadOptions, OpenOptions, LoadBytesOptions)
-_declare(StreamOptions, OpenOptions, prefetch=True, threads=1)
+declare(RefineOptions, CompressOptions, size=None, rules=None)
+declare(SaveBytesOptions, RefineOptions, calibration=None, progress=None)
+declare(SaveOptions, SaveBytesOptions, verify=False, fsync=True)
+declare(LimitOptions, threads=0, max_decoded_bytes=0, limits=None)
+declare(ReadOptions, LimitOptions, verify=True, decode="auto")
+declare(LoadBytesOptions, ReadOptions, progress=None)
+declare(FileOptions, backend="pread", only_tensors=False)
+declare(OpenOptions, ReadOptions, FileOptions)
+declare(LoadOptions, OpenOptions, LoadBytesOptions)
+declare(StreamOptions, OpenOptions, prefetch=True, threads=1)
+
+# Types that callers see say all of what they inherit.
+for _public in (SaveOptions, LoadOptions):
+    if _public.__doc__ is not None:  # python -OO
+        _intro = inspect.cleandoc(_public.__doc__).partition("\n\n")[0]
+        _public.__doc__ = (
+            f"{_intro}\n\n{inspect.cleandoc(_KINDS[_public].described(for_experts=True))}"
+        )
 
 
 def takes(kind: type) -> Callable[[_Function], _Function]:
-    """For functions that end in ``**options: Unpack[kind]``.
+    """For functions that end in ``options: kind | None = None, **fields: Unpack[kind]``.
 
-    Spells these options out in the signature and, in place of the entry "options" of the
-    docstring, in the text, for help(), inspect and editors.
+    Their signatures stay short. In the docstring the entry "options" is followed by those of the
+    options that most calls want, for help() and editors.
     """
     known = _KINDS[kind]
-    keywords = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=known.defaults[name], annotation=hint
-        )
-        for name, hint in known.hints.items()
-    ]
 
-    def spell_out(function: _Function) -> _Function:
-        signature = inspect.signature(function)
-        *given, rest = signature.parameters.values()
-        spelled_out = signature.replace(parameters=[*given, *keywords])
-        setattr(function, "__signature__", spelled_out)  # noqa: B010
-        del function.__annotations__[rest.name]
-        function.__annotations__.update(known.hints)
+    def describe(function: _Function) -> _Function:
         function.__doc__ = _described(function.__doc__, known)
+        # The name is imported for type checkers alone; inspect and get_type_hints see the type.
+        function.__annotations__["fields"] = _unpacked(kind)
         return function
 
-    return spell_out
+    return describe
 
 
 def describes(kind: type) -> Callable[[_Class], _Class]:
     """For classes whose docstring has the entry "options" of their constructor."""
 
-    def spell_out(described: _Class) -> _Class:
+    def describe(described: _Class) -> _Class:
         described.__doc__ = _described(described.__doc__, _KINDS[kind])
         return described
 
-    return spell_out
+    return describe
+
+
+def _unpacked(kind: type) -> Any:
+    """The annotation of keyword arguments that are fields of a TypedDict."""
+    unpack = getattr(typing, "Unpack", None)  # from Python 3.11 on
+    return Any if unpack is None else unpack[kind]
 
 
 def _described(text: str | None, kind: _Kind) -> str | None:
-    """The docstring with the descriptions of all options in place of its entry "options"."""
+    """The docstring with descriptions of options behind its entry "options"."""
     if text is None:  # python -OO
         return None
-    entries = "".join(kind.entries.get(name, "") for name in kind.hints)
+    entries = (
+        "    **fields: options by keyword; these count where ``options`` has them too. The most\n"
+        "        used ones follow, and docs/options.md has all.\n"
+    ) + kind.described(for_experts=False)
     clean = inspect.cleandoc(text) + "\n"
     return re.sub(
-        _ENTRY.format(name="options"), lambda _: entries, clean, count=1, flags=re.MULTILINE
+        _ENTRY.format(name="options"),
+        lambda entry: entry[0] + entries,
+        clean,
+        count=1,
+        flags=re.MULTILINE,
     )
+
+
+def chosen(kind: type, options: _Options | None, fields: _Options) -> _Options:
+    """The options of a call: those of ``options=``, and before these the ones given by keyword.
+
+    Raises TypeError for what are no options of this kind, before anything takes long.
+    """
+    if options is None:
+        given: dict[str, Any] = {}
+    elif isinstance(options, Mapping):
+        given = dict(options)
+    else:
+        raise TypeError(
+            f'options is a dict, such as {{"threads": 4}}, not {type(options).__name__}'
+        )
+    known = _KINDS[kind].defaults
+    for name in given:
+        if name not in known:
+            raise TypeError(f"options has no {name!r} here{instead(name, tuple(known))}")
+    complete(kind, cast(Mapping[str, Any], fields))
+    return cast(_Options, given | cast(dict[str, Any], fields))
 
 
 def complete(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:

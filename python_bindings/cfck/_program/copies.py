@@ -8,13 +8,7 @@ import stat
 from collections.abc import Iterator
 
 from ..errors import InvalidArgumentError
-from .places import is_model_weights
-
-# Weights in any form, which the new folder has as model.cfck.
-_WEIGHTS = (
-    ".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pth", ".h5",
-    ".msgpack", ".onnx", ".gguf", ".cfck", ".cfck.index.json",
-)  # fmt: skip
+from .places import WEIGHTS, is_model_weights
 
 
 def copy_others(source: str, folder: str) -> list[str]:
@@ -30,7 +24,7 @@ def copy_others(source: str, folder: str) -> list[str]:
 def _copy_entries(source: str, folder: str, below: str, around: tuple[str, ...]) -> Iterator[str]:
     """Copies the folder ``below`` of both, and yields what is left out."""
     for entry in sorted(os.listdir(os.path.join(source, below))):
-        if entry.startswith(".") or entry.endswith(_WEIGHTS):
+        if entry.startswith(".") or entry.endswith(WEIGHTS):
             continue
         name = os.path.join(below, entry)
         path, copy = os.path.join(source, name), os.path.join(folder, name)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import dataclasses
+import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
+from .._options.native import check_threads
+from .._shrink.goals import Goal, goals_of
 from .._shrink.result import ShrinkInterrupted, ShrinkResult
 from .._shrink.shrink import shrink
+from .._shrink.wishes import FEWEST_EXAMPLES, check_confidence, targets_of
 from ..errors import (
     CfckError,
     CorruptError,
@@ -35,6 +42,7 @@ class FolderRequest:
         n_examples, n_tokens: how many pieces of text, and how long they are at most.
         threads: of the codec.
         force: whether the folder of a model at ``target`` is replaced.
+        quiet: whether no progress is shown.
     """
 
     source: str
@@ -49,10 +57,14 @@ class FolderRequest:
     n_tokens: int
     threads: int
     force: bool
+    quiet: bool
 
 
 def shrink_folder(request: FolderRequest, say: Callable[[str], object]) -> ShrinkResult:
     """Writes the new folder, complete or not at all.
+
+    All that the arguments and the text tell is judged before PyTorch is imported, which may take
+    half a minute, and the model is loaded.
 
     Raises:
         UnsupportedError: PyTorch or transformers are not installed, or do not know the model.
@@ -64,13 +76,14 @@ def shrink_folder(request: FolderRequest, say: Callable[[str], object]) -> Shrin
         ShrinkInterrupted: the new folder has the best file that had been found by then.
     """
     places = find_places(request.source, request.target, request.texts, request.force)
-    _check(request)
-    transformers = _transformers()
+    goals = _check(request)
     texts = _read_texts(request)
+    _check_model(places.source, request, goals, texts)
+    transformers = _transformers()
     config, model = _load(transformers, request, places.source)
     batches = None
     if texts:
-        is_causal = type(model).__name__.endswith(("ForCausalLM", "LMHeadModel"))
+        is_causal = type(model).__name__.endswith(_WRITERS)
         tokenizer = _load_tokenizer(transformers, request, places.source)
         with _refused(f"the tokeniser of {request.source} does not take the text"):
             batches = _batches(tokenizer, request, config, texts, is_causal)
@@ -89,6 +102,7 @@ def shrink_folder(request: FolderRequest, say: Callable[[str], object]) -> Shrin
                 n_examples=request.n_examples,
                 metadata={"format": "pt"},
                 threads=request.threads,
+                progress=False if request.quiet else None,
                 report=lambda text: say(text.replace(os.path.join(folder, MODEL), _final(request))),
                 **wanted,
             )
@@ -116,6 +130,8 @@ def _fill(folder: str, places: Places, say: Callable[[str], object]) -> None:
 
 
 _MAX_LISTED = 5
+# The ends of the names of models that write text.
+_WRITERS = ("ForCausalLM", "LMHeadModel")
 
 
 def _listed(names: list[str]) -> str:
@@ -125,11 +141,64 @@ def _listed(names: list[str]) -> str:
     return f"{listed} and {more} more" if more > 0 else listed
 
 
-def _check(request: FolderRequest) -> None:
-    if request.n_examples < 1 or request.n_tokens < 2:
-        raise InvalidArgumentError("--examples is at least 1, and --tokens 2")
-    if not request.texts and request.keep:
+def _check(request: FolderRequest) -> list[Goal]:
+    """The goals. Raises InvalidArgumentError for arguments that make no sense."""
+    targets_of(
+        {
+            "keep": request.keep or None,
+            "size": request.size,
+            "bits_per_weight": request.bits_per_weight,
+        }
+    )
+    goals = goals_of(request.keep) if request.keep else []
+    check_confidence(request.confidence)
+    check_threads(request.threads)
+    if request.n_examples < FEWEST_EXAMPLES or request.n_tokens < 2:
+        raise InvalidArgumentError(f"--examples is at least {FEWEST_EXAMPLES}, and --tokens 2")
+    if not request.texts and goals:
         raise InvalidArgumentError("--keep needs --text to measure what is kept")
+    try:
+        codecs.lookup(request.encoding)
+    except LookupError:
+        raise InvalidArgumentError(f"there is no encoding {request.encoding!r}") from None
+    return goals
+
+
+def _check_model(
+    folder: str, request: FolderRequest, goals: Sequence[Goal], texts: Sequence[str]
+) -> None:
+    """What the configuration and the text tell of the goals, and whether there is what runs the
+    model."""
+    kind = _architecture(folder)
+    if kind is not None and not kind.endswith(_WRITERS):
+        for goal in goals:
+            if goal.needs_labels:
+                raise InvalidArgumentError(
+                    f"--keep {goal.name} is for models that write text, and {request.source} has a "
+                    f"{kind}; --keep cosine=0.99 suits it. From Python, cfck.shrink takes labels"
+                )
+        if texts and len(texts) < FEWEST_EXAMPLES:
+            raise InvalidArgumentError(
+                f"the text has {len(texts)} lines with words, too few to calibrate with some and "
+                f"to judge with others; give {FEWEST_EXAMPLES} at the very least, better a few "
+                "hundred"
+            )
+    missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
+    if missing:
+        raise UnsupportedError(
+            f"shrink needs PyTorch and transformers, and {sys.executable} does not have "
+            f"{' and '.join(missing)}: pip install {' '.join(missing)}"
+        )
+
+
+def _architecture(folder: str) -> str | None:
+    """The class of the model; None if the configuration does not name it in the usual way."""
+    try:
+        with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+            names = json.load(file)["architectures"]
+        return str(names[0])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None  # transformers says what is wrong with it
 
 
 def _transformers() -> Any:
@@ -152,8 +221,6 @@ def _read_texts(request: FolderRequest) -> list[str]:
                 text = file.read()
         except FileNotFoundError:
             raise MissingFileError(f"there is no file {path}", filename=path) from None
-        except LookupError:
-            raise InvalidArgumentError(f"there is no encoding {request.encoding!r}") from None
         except UnicodeError as error:
             where = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
             raise InvalidArgumentError(

@@ -11,6 +11,11 @@ from ..errors import ExistsError, InvalidArgumentError, MissingFileError
 
 MODEL = "model.cfck"
 _CONFIG = "config.json"
+# The ends of the names of weights in any form, which the new folder has as model.cfck.
+WEIGHTS = (
+    ".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pth", ".h5",
+    ".msgpack", ".onnx", ".gguf", ".cfck", ".cfck.index.json",
+)  # fmt: skip
 # What transformers loads as the weights of a folder, and cfck in place of these.
 _MODEL_WEIGHTS = re.compile(
     r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin|cfck)(\.index\.json)?"
@@ -89,6 +94,10 @@ def _check_source(source: str, path: str) -> None:
         raise InvalidArgumentError(
             f"{source} has no {_CONFIG}; shrink takes folders of transformers. From Python, "
             "cfck.shrink(model, ...) takes any model"
+        )
+    if not any(name.endswith(WEIGHTS) for name in os.listdir(path)):
+        raise InvalidArgumentError(
+            f"{source} has no weights, such as model.safetensors; fetch them into the folder"
         )
 
 

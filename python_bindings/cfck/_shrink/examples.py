@@ -12,11 +12,10 @@ import torch
 from .._evaluation.outputs import check_batches, count_examples
 from ..errors import InvalidArgumentError
 from .batches import Batches
+from .wishes import FEWEST_EXAMPLES
 
 # One example of so many is held back.
 _HELD_BACK = 4
-# Fewer cannot be split in any useful way.
-FEWEST_EXAMPLES = 8
 # Sensitivities are measured on examples of so many shapes, where they are cut.
 _MAX_SHAPES = 4
 # The sensitivities are measured on the first so many of the examples that are used.

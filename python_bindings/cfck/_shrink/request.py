@@ -9,21 +9,22 @@ from typing import Any
 
 from torch import nn
 
-from .. import _native
 from .._common.checks import check_metadata
 from .._evaluation.outputs import (
     POOLS,
+    check_batches,
     check_choice,
     check_integer,
     undisturbed,
 )
 from .._options.native import check_threads
-from ..errors import InvalidArgumentError, MissingFileError
+from ..errors import InvalidArgumentError, IoError, MissingFileError
 from .batches import look_at
 from .examples import Split, given_split, read_batches, split
 from .goals import SCORE, Goal, goals_of
 from .judge import Judge, Score
 from .run import Job
+from .wishes import check_confidence, targets_of
 
 
 def job_of(model: nn.Module, filename: str, given: Mapping[str, Any]) -> Job:
@@ -33,15 +34,25 @@ def job_of(model: nn.Module, filename: str, given: Mapping[str, Any]) -> Job:
     folder = os.path.dirname(filename) or "."
     if not os.path.isdir(folder):
         raise MissingFileError(f"there is no folder {folder} to write to", filename=folder)
+    if os.path.isdir(filename):
+        raise InvalidArgumentError(f"{filename} is a folder; name the file to write")
+    if not os.access(folder, os.W_OK):
+        raise IoError(f"no file can be written to {folder}: permission denied")
     check_choice("pool", given["pool"], POOLS)
     check_threads(given["threads"])
     check_integer("seed", given["seed"], None)
     check_integer("n_examples", given["n_examples"], 1)
     check_metadata(given["metadata"])
-    confidence = _confidence(given["confidence"])
-    targets = _targets(given)
+    for name in ("inputs", "labels", "output"):
+        if given[name] is not None and not callable(given[name]):
+            raise TypeError(f"{name} is a function, not {type(given[name]).__name__}")
+    confidence = check_confidence(given["confidence"])
+    targets = targets_of(given)
     score = _score(given, targets)
     goals = goals_of(given["keep"]) if isinstance(given["keep"], Mapping) else []
+    for name in ("batches", "held_back"):
+        if given[name] is not None:
+            check_batches(given[name], name)
     data = None
     if given["batches"] is not None:
         data = _data(model, given, goals)
@@ -71,24 +82,6 @@ def job_of(model: nn.Module, filename: str, given: Mapping[str, Any]) -> Job:
     )
 
 
-def _targets(given: Mapping[str, Any]) -> dict[str, Any]:
-    named = [name for name in ("keep", "size", "bits_per_weight") if given[name] is not None]
-    if len(named) != 1:
-        found = " and ".join(named) if named else "none of them"
-        were = "were" if named else "was"
-        raise InvalidArgumentError(
-            f"shrink takes keep, size or bits_per_weight, and {found} {were} given"
-        )
-    targets = {name: given[name] for name in named if name != "keep"}
-    if isinstance(targets.get("size"), str):
-        targets["size"] = _native.parse_size(targets["size"])
-    for name, value in targets.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 < value < math.inf:
-            raise InvalidArgumentError(f"{name} is a finite number above 0, not {value!r}")
-    return targets
-
-
 def _score(given: Mapping[str, Any], targets: Mapping[str, Any]) -> Score | None:
     keep, at_least, at_most = given["keep"], given["at_least"], given["at_most"]
     limits = [limit for limit in (at_least, at_most) if limit is not None]
@@ -98,8 +91,11 @@ def _score(given: Mapping[str, Any], targets: Mapping[str, Any]) -> Score | None
                 "a function as keep= needs at_least=, the least number that it may give, or "
                 "at_most=, the largest"
             )
-        if not math.isfinite(limits[0]):
-            raise InvalidArgumentError(f"at_least= and at_most= are finite, not {limits[0]}")
+        is_number = isinstance(limits[0], int | float) and not isinstance(limits[0], bool)
+        if not is_number or not math.isfinite(limits[0]):
+            raise InvalidArgumentError(
+                f"at_least= and at_most= are finite numbers, not {limits[0]!r}"
+            )
         return Score(keep, float(limits[0]), at_most is not None)
     if limits:
         raise InvalidArgumentError("at_least= and at_most= are for a function as keep=")
@@ -108,15 +104,6 @@ def _score(given: Mapping[str, Any], targets: Mapping[str, Any]) -> Score | None
             f'keep is a dict, such as {{"cosine": 0.99}}, or a function, not {type(keep).__name__}'
         )
     return None
-
-
-def _confidence(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.5 <= value <= 0.999:
-        raise InvalidArgumentError(
-            "confidence is a number from 0.5 (what is measured counts as it is) to 0.999, such as "
-            f"0.95, not {value!r}"
-        )
-    return float(value)
 
 
 def _data(model: nn.Module, given: Mapping[str, Any], goals: list[Goal]) -> Split:

@@ -4,47 +4,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from .._common.progress import Progress, shown
-from .._evaluation.types import Batch, Pool
+from .._common.progress import shown
+from .._evaluation.types import Batch
+from .._options.signatures import chosen, complete, takes
+from .options import ShrinkOptions
 from .result import ShrinkResult
 
 if TYPE_CHECKING:
     import torch
+    from typing_extensions import Unpack
 
 
+@takes(ShrinkOptions)
 def shrink(
     model: torch.nn.Module,
     filename: str | os.PathLike[str],
     *,
     keep: Mapping[str, float] | Callable[..., float] | None = None,
-    at_least: float | None = None,
-    at_most: float | None = None,
     size: int | str | None = None,
     bits_per_weight: float | None = None,
-    confidence: float = 0.95,
     batches: Iterable[Batch] | None = None,
-    held_back: Iterable[Batch] | None = None,
-    inputs: Callable[[Batch], object] | None = None,
-    labels: Callable[[Batch], torch.Tensor] | None = None,
-    output: Callable[..., torch.Tensor] | None = None,
-    pool: Pool = "auto",
-    n_examples: int = 2000,
-    metadata: Mapping[str, str] | None = None,
-    seed: int = 0,
-    threads: int = 0,
-    progress: Progress | bool | None = None,
-    report: Callable[[str], object] | Literal[False] | None = None,
+    options: ShrinkOptions | None = None,
+    **fields: Unpack[ShrinkOptions],
 ) -> ShrinkResult:
     """Stores a model in the smallest file that it finds to keep what the model is for.
 
     Measures how much each tensor matters (as cfck.calibrate does), searches the coarsest steps that
-    keep what is asked for, with compensation of errors (``steps="feedback"``), has layers make up
-    for the errors of earlier ones (as cfck.refine does), and judges the file by examples that it
-    held back, with the very values that the file decodes to. The examples that are held back are a
-    sample, and so a goal is kept only if it is kept, with the ``confidence`` asked for, on all
-    examples of their kind::
+    keep what is asked for, with compensation of errors, has layers make up for the errors of
+    earlier ones (as cfck.refine does), and judges the file by examples that it held back, with the
+    very values that the file decodes to. The examples that are held back are a sample, and so a
+    goal is kept only if it is kept, with the ``confidence`` asked for, on all examples of their
+    kind::
 
         result = cfck.shrink(model, "small.cfck", keep={"cosine": 0.99}, batches=batches)
         load_model(model, "small.cfck")
@@ -61,37 +53,15 @@ def shrink(
             in points; {"perplexity": 1.02}, times that of before. Or a function that takes a
             model and returns a number, with ``at_least`` or ``at_most``, which counts as it is:
             nothing is promised of other examples.
-        at_least: for a function: the least number that is to be kept.
-        at_most: for a function: the largest.
         size: in place of keep: the most that the file may take, in bytes or as "60MB".
         bits_per_weight: in place of keep: likewise, 8 times the bytes of the file over the values
             of all floating tensors.
-        confidence: of each goal of keep: in this part of all calls, with examples drawn anew, the
-            goal is kept over all examples of their kind. From 0.5, where what was measured counts
-            as it is, to 0.999. More confidence takes more bits, and more examples fewer.
         batches: inputs of the model, a few hundred examples or more: a tensor, a tuple of
             positional arguments or a dict of keyword arguments each; or (inputs, labels) where
             labels are needed, for top1 and perplexity (for which language models need none: they
             predict the next tokens). Read once. A fourth of the examples is held back, drawn from
             all along the data, to judge by. None: only for a function, a size or bits_per_weight.
-        held_back: other batches, of the same kind, to judge by; all of ``batches`` is used then. A
-            note says so if the model is much surer of ``batches``, as it is of what it was trained
-            on.
-        inputs: takes the model's input out of a batch; needed only where it does not show.
-        labels: takes the labels out of a batch; likewise.
-        output: takes the tensor that counts out of what the model returns. Otherwise .logits,
-            .last_hidden_state, or the first floating tensor.
-        pool: how outputs of shape (examples, positions, features) become the rows compared, as for
-            calibrate().
-        n_examples: about how many are used at most: of a list of batches spread over all of them,
-            of other iterables the first ones.
-        metadata: str to str, kept beside the tensors.
-        seed: of all that is drawn.
-        threads: worker threads of the codec; 0: the CPUs this process may use.
-        progress: called as progress(done, total, name): steps that are done, steps in all (about),
-            and what is at hand. What it raises ends the call. None: after three seconds a line on
-            stderr tells the same, if that is a terminal; False: nothing does.
-        report: called with a sentence after each step; None: prints it; False: nothing does.
+        options: how to judge and to search: a dict, or cfck.ShrinkOptions.
 
     Returns:
         What was written, what it keeps, and what was tried.
@@ -113,27 +83,17 @@ def shrink(
 
     given: dict[str, Any] = {
         "keep": keep,
-        "at_least": at_least,
-        "at_most": at_most,
         "size": size,
         "bits_per_weight": bits_per_weight,
-        "confidence": confidence,
         "batches": batches,
-        "held_back": held_back,
-        "inputs": inputs,
-        "labels": labels,
-        "output": output,
-        "pool": pool,
-        "n_examples": n_examples,
-        "metadata": metadata,
-        "seed": seed,
-        "threads": threads,
+        **complete(ShrinkOptions, chosen(ShrinkOptions, options, fields)),
     }
+    report = given["report"]
     if report is not None and report is not False and not callable(report):
         raise TypeError(
             f"report is called with a sentence; False: nothing is; it is not {report!r}"
         )
     told = print if report is None else report or (lambda _: None)
-    with shown(progress, "shrink") as listener:
+    with shown(given["progress"], "shrink", in_logs=True) as listener:
         job = job_of(model, os.fspath(filename), given)
         return Shrinker(job, listener, told).run()

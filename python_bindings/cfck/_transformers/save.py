@@ -15,7 +15,7 @@ import torch
 
 from .._frameworks.torch_tensors import TorchFramework
 from .._io.save import write_file
-from .._options.kinds import SaveFileOptions
+from .._options.kinds import SaveOptions
 from .._options.signatures import instead, names_of
 from ..errors import InvalidArgumentError, UnsupportedError
 
@@ -33,7 +33,7 @@ class _Saving:
         written: the names of files that were written.
     """
 
-    options: SaveFileOptions
+    options: SaveOptions
     buffers: dict[str, str]
     written: list[str] = dataclasses.field(default_factory=list)
 
@@ -43,19 +43,19 @@ _SAVING: contextvars.ContextVar[_Saving | None] = contextvars.ContextVar("saving
 
 def split_options(
     kwargs: Mapping[str, Any], arguments: Container[str]
-) -> tuple[SaveFileOptions, dict[str, Any]]:
+) -> tuple[SaveOptions, dict[str, Any]]:
     """The options of save_file(), and the arguments that are left for transformers.
 
     Raises TypeError for others, which transformers would take no notice of.
     """
-    known = names_of(SaveFileOptions)
+    known = names_of(SaveOptions)
     options = {name: value for name, value in kwargs.items() if name in known}
     rest = {name: value for name, value in kwargs.items() if name not in known}
     for name in rest:
         if name not in arguments:
             advice = instead(name, sorted(known))
             raise TypeError(f"unexpected keyword argument {name!r}{advice}")
-    return cast(SaveFileOptions, options), rest
+    return cast(SaveOptions, options), rest
 
 
 def check_request(model: Any, arguments: Mapping[str, Any]) -> None:
@@ -72,7 +72,7 @@ def check_request(model: Any, arguments: Mapping[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def saving(model: torch.nn.Module, options: SaveFileOptions) -> Iterator[_Saving]:
+def saving(model: torch.nn.Module, options: SaveOptions) -> Iterator[_Saving]:
     """In here save_tensors() of this thread writes .cfck files."""
     names = (name for name, _ in model.named_buffers(remove_duplicate=False))
     now = _Saving(options, dict.fromkeys(names, "buffer"))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from cfck import _native
-from cfck._options.kinds import SaveFileOptions
+from cfck._options.kinds import SaveOptions
 from cfck._options.native import native_options
 from cfck._options.signatures import complete
 from cfck.numpy import load_file as load_arrays
@@ -35,7 +35,7 @@ def change(path, add, remove=()):
         skeleton = file._opened().attachment("cfck.checkpoint", 1 << 20)
     _native.write_file(
         bytes(path), [host], {}, {"cfck.checkpoint": skeleton},
-        options=native_options(complete(SaveFileOptions, {})), verify=False, sync=False,
+        options=native_options(complete(SaveOptions, {})), verify=False, sync=False,
         progress=None, total_bytes=0,
     )  # fmt: skip
 

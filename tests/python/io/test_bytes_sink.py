@@ -7,7 +7,7 @@ import textwrap
 import pytest
 from cfck import _native
 from cfck._frameworks.torch_tensors import TorchFramework
-from cfck._options.kinds import SaveOptions
+from cfck._options.kinds import SaveBytesOptions
 from cfck._options.native import native_options
 from cfck._options.signatures import complete
 from cfck.torch import load, save
@@ -16,7 +16,7 @@ from conftest import assert_same, weights
 
 def written(tensors, total_bytes):
     units = TorchFramework().prepare(tensors).units
-    options = native_options(complete(SaveOptions, {"codec": "raw", "threads": 2}))
+    options = native_options(complete(SaveBytesOptions, {"codec": "raw", "threads": 2}))
     data, _ = _native.write_bytes(
         units, {}, options=options, progress=None, total_bytes=total_bytes
     )
@@ -43,14 +43,14 @@ def test_no_memory_to_grow_is_an_error():
         import numpy as np
         from cfck import _native
         from cfck._frameworks.numpy_arrays import NumpyFramework
-        from cfck._options.kinds import SaveOptions
+        from cfck._options.kinds import SaveBytesOptions
         from cfck._options.native import native_options
         from cfck._options.signatures import complete
 
         array = np.random.Generator(np.random.PCG64(1)).integers(0, 256, 120_000_000, np.uint8)
         units = NumpyFramework().prepare({"a": array}).units
 
-        options = native_options(complete(SaveOptions, {"codec": "raw", "threads": 1}))
+        options = native_options(complete(SaveBytesOptions, {"codec": "raw", "threads": 1}))
 
         def write():
             return _native.write_bytes(units, {}, options=options, progress=None, total_bytes=0)[0]

@@ -62,6 +62,22 @@ def test_norms_that_a_rule_takes(path):
     assert warnings_of(lambda: cfck.compress(weights(2048), nmse=0.01)) == []
 
 
+def test_a_rule_that_takes_nothing_beside_other_options(path):
+    tensors = {"a": weights(64, 64), "a.bias": weights(64), "ids": torch.arange(5)}
+    rules = {"*.bias": {"max_abs_error": 1e-2}, "id*": {"nmse": 0.01}}
+    for options in ({"max_abs_error": 1e-3}, {"bits_per_weight": 4}, {"quality": "high"}):
+        for save in (save_file, lambda tensors, _, **given: cfck.torch.save(tensors, **given)):
+            said = warnings_of(lambda s=save, o=options: s(tensors, path, rules=rules, **o))
+            assert [message.partition(" stays")[0] for message in said] == [
+                "rule '*.bias' has no effect: what it matches",
+                "rule 'id*' has no effect: what it matches",
+            ]
+            assert "(1 few_dimensions); with force it reaches such tensors too" in said[0]
+    rules = {"*.bias": {"max_abs_error": 1e-2, "force": True}}
+    (message,) = warnings_of(lambda: save_file(tensors, path, max_abs_error=1e-3, rules=rules))
+    assert "has no effect" not in message  # but a tensor of one dimension lost bits
+
+
 def test_nothing_taken(path):
     tensors = {"bias": weights(64), "ids": torch.arange(5)}
     (message,) = warnings_of(lambda: save_file(tensors, path, max_abs_error=1e-3))

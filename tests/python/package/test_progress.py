@@ -131,6 +131,30 @@ def test_what_is_no_terminal_stays_empty(stream, clock):
     assert stream is None or stream.getvalue() == ""
 
 
+def test_logs_get_a_line_a_minute(clock):
+    stream = io.StringIO()
+    with contextlib.redirect_stderr(stream):
+        with progress_module.shown(None, "shrink", in_logs=True) as listener:
+            for step in range(200):  # seconds
+                listener(step // 20, 10, "calibrate\x1b[2J")
+    lines = stream.getvalue().splitlines()
+    assert [line.partition(", ETA")[0] for line in lines] == [
+        "shrink: 2 of 10, 1:00", "shrink: 5 of 10, 2:00", "shrink: 8 of 10, 3:00"
+    ]  # fmt: skip
+    assert all(line.endswith(r", calibrate\x1b[2J") for line in lines)
+    with contextlib.redirect_stderr(Terminal()) as terminal:
+        with progress_module.shown(None, "shrink", in_logs=True) as listener:
+            for _ in range(9):
+                listener(1, 2, "")
+    assert "\n" not in terminal.getvalue() and "\rshrink: 1 of 2" in terminal.getvalue()
+    for quiet in (False, lambda *_: None):
+        stream = io.StringIO()
+        with contextlib.redirect_stderr(stream):
+            with progress_module.shown(quiet, "shrink", in_logs=True) as listener:
+                assert listener in (None, quiet)
+        assert stream.getvalue() == ""
+
+
 def test_lines_fit_the_terminal_and_do_not_steer_it(clock):
     stream = Terminal()
     line = progress_module.TerminalLine("calibrate", stream)

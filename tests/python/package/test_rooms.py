@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "_shrink": {"_common", "_frameworks", "_options", "_io", "_evaluation", "_calibration"},
     "_training": {"_common", "_frameworks", "_options", "_io", "_evaluation"},
     "_transformers": {"_common", "_frameworks", "_options", "_io", "_streaming"},
-    "_program": {"_shrink"},
+    "_program": {"_options", "_shrink"},
 }
 
 

@@ -135,6 +135,16 @@ def contents(folder):
     }
 
 
+def test_logs_tell_of_progress(encoder, tmp_path, monkeypatch, capsys):
+    """Standard error is no terminal here; minutes are short."""
+    monkeypatch.setattr("cfck._common.progress._SECONDS_BETWEEN_LINES", 0.0)
+    assert run(encoder, tmp_path / "small", "--bits-per-weight", 6) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if line.startswith("shrink: 0 of 8, 0:00, calibrate")]
+    assert run(encoder, tmp_path / "quiet", *SIX_BITS) == 0
+    assert not [line for line in capsys.readouterr().err.splitlines() if "shrink: " in line]
+
+
 SIX_BITS = ("--bits-per-weight", 6, "-q")
 
 
@@ -380,12 +390,12 @@ def test_a_reader_may_stop_early(encoder, tmp_path):
         ("the dog\n".encode("utf-16-le") * 50, [], 2, "null characters"),
         (b"the dog\n" * 50, ["--encoding", "utf-99"], 2, "no encoding 'utf-99'"),
         (b" \n\n", [], 2, "there are no words"),
-        (b"the dog\n" * 3, [], 2, "3 examples in 1 batches, too few"),
+        (b"the dog\n" * 3, [], 2, "the text has 3 lines with words, too few"),
         (b"the dog\n" * 50, ["--keep", "cosine=often"], 2, "NAME=NUMBER"),
-        (b"the dog\n" * 50, ["--keep", "cosine=2"], 2, "between 0 and 1"),
+        (b"the dog\n" * 50, ["--keep", "kl=-2"], 2, "in nats, above 0"),
         (b"the dog\n" * 50, ["--confidence", "2"], 2, "confidence is a number from 0.5"),
         (b"the dog\n" * 50, ["--text", "missing.txt"], 3, "no file missing.txt"),
-        (b"the dog\n" * 50, ["--examples", "0"], 2, "at least 1"),
+        (b"the dog\n" * 50, ["--examples", "0"], 2, "at least 8"),
     ],
 )
 def test_bad_text(encoder, tmp_path, capsys, written, options, code, message):
@@ -411,6 +421,9 @@ def test_folders_that_are_none_of_transformers(encoder, tmp_path, capsys):
     assert run(tmp_path / "empty", tmp_path / "small", "--size", "1MB") == 2
     assert "has no config.json" in capsys.readouterr().err
     (tmp_path / "empty" / "config.json").write_text("{}")
+    assert run(tmp_path / "empty", tmp_path / "small", "--size", "1MB") == 2
+    assert "has no weights, such as model.safetensors" in capsys.readouterr().err
+    (tmp_path / "empty" / "model.safetensors").write_bytes(b"")
     assert run(tmp_path / "empty", tmp_path / "small", "--size", "1MB") == 6
     assert "transformers cannot load" in capsys.readouterr().err
     assert run(encoder, tmp_path / "small", "--keep", "cosine=0.9") == 2
@@ -429,7 +442,7 @@ def test_transformers_may_be_missing(encoder, tmp_path):
     arguments = ["shrink", str(encoder), str(tmp_path / "small"), "--size", "1MB"]
     run = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True)
     assert run.returncode == 6
-    assert "pip install torch transformers" in run.stderr
+    assert "does not have transformers: pip install transformers" in run.stderr
 
 
 def test_the_program_hands_over(tmp_path):
