@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import math
 import re
 import struct
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from .._common.text import printable, shown
@@ -31,15 +31,22 @@ _HEX_INT = re.compile(r"-?0x[0-9a-f]+")
 _HEX_BYTES = re.compile(r"(?:[0-9a-f]{2})*")
 _HEX_DOUBLE = re.compile(r"[0-9a-f]{16}")
 
-_SCALAR_DTYPES: dict[str, np.dtype[Any]] = {
-    np.dtype(kind).name: np.dtype(kind)
-    for kind in (
-        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-        "float16", "float32", "float64", "complex64", "complex128",
-        ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2,
-        ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz,
-    )
-}  # fmt: skip
+_SCALAR_NAMES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+_ML_SCALAR_NAMES = (
+    "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+)  # fmt: skip
+
+
+@functools.cache
+def _scalar_dtypes() -> dict[str, np.dtype[Any]]:
+    """By name. ml_dtypes takes long to import, and few checkpoints have scalars of numpy."""
+    import ml_dtypes
+
+    kinds = [*_SCALAR_NAMES, *(getattr(ml_dtypes, name) for name in _ML_SCALAR_NAMES)]
+    return {np.dtype(kind).name: np.dtype(kind) for kind in kinds}
 
 
 class NotStorable(InvalidArgumentError):
@@ -202,17 +209,17 @@ def _decode_bytes(value: Any) -> bytes:
 
 def _encode_scalar(value: np.generic) -> list[str]:
     dtype = value.dtype
-    if _SCALAR_DTYPES.get(dtype.name) != dtype:
+    if _scalar_dtypes().get(dtype.name) != dtype:
         raise NotStorable(
             f"is a numpy scalar of dtype {dtype}; convert it with .item(), or to one of "
-            f"{', '.join(_SCALAR_DTYPES)}"
+            f"{', '.join(_scalar_dtypes())}"
         )
     return [dtype.name, value.tobytes().hex()]
 
 
 def _decode_scalar(value: Any) -> np.generic:
     name, digits = (expect_text(item) for item in expect_list(value, 2))
-    dtype = _SCALAR_DTYPES.get(name)
+    dtype = _scalar_dtypes().get(name)
     if dtype is None:
         raise newer_skeleton(f"there is no numpy scalar of dtype {shown(name)}")
     if len(digits) != 2 * dtype.itemsize or not _HEX_BYTES.fullmatch(digits):

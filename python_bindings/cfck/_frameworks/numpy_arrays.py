@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..errors import DeviceError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
@@ -40,21 +40,25 @@ _ML_TYPES = {
 # Bits per element where a file packs what numpy keeps in a byte each.
 _PACKED_BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
 
-_DTYPES: dict[str, np.dtype[Any]] = {
-    name: np.dtype(scalar)
-    for name, scalar in {
-        **_SCALAR_TYPES,
-        **{name: getattr(ml_dtypes, ml, None) for name, ml in _ML_TYPES.items()},
-    }.items()
-    if scalar is not None
-}
-_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+
+@functools.cache
+def _dtypes() -> dict[str, np.dtype[Any]]:
+    """By the names of files. ml_dtypes takes long to import, which loading with torch need not."""
+    import ml_dtypes
+
+    scalars = {**_SCALAR_TYPES, **{n: getattr(ml_dtypes, ml, None) for n, ml in _ML_TYPES.items()}}
+    return {name: np.dtype(scalar) for name, scalar in scalars.items() if scalar is not None}
+
+
+@functools.cache
+def _names() -> dict[np.dtype[Any], str]:
+    return {dtype: name for name, dtype in _dtypes().items()}
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
     """The numpy dtype for a dtype of a file."""
     try:
-        return _DTYPES[name]
+        return _dtypes()[name]
     except KeyError:
         raise UnsupportedError(f"numpy has no dtype for {name} here") from None
 
@@ -81,7 +85,7 @@ class NumpyFramework:
         # A scalar (np.float32(3)) is as good as an array without dimensions.
         for name, value in named_tensors(tensors, (np.ndarray, np.generic), "np.ndarray"):
             array = self._storable(name, np.asanyarray(value))
-            dtype = _NAMES[array.dtype]
+            dtype = _names()[array.dtype]
             shape = array.shape
             strides = tuple(step // array.itemsize for step in array.strides)
             if dtype in _PACKED_BITS:
@@ -102,11 +106,11 @@ class NumpyFramework:
         if isinstance(array, np.ma.MaskedArray):
             raise unsupported(name, "is a masked array", "save its data and its mask")
         native = array.dtype.newbyteorder("=")
-        if native not in _NAMES:
+        if native not in _names():
             raise unsupported(
                 name,
                 f"has dtype {array.dtype}, which cannot be stored",
-                f"convert it to one of {', '.join(str(dtype) for dtype in _NAMES)}",
+                f"convert it to one of {', '.join(str(dtype) for dtype in _names())}",
             )
         if native != array.dtype:
             return array.astype(native, order="C")

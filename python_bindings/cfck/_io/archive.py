@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _native
+from .._common.near import advice_for_name
 from .._common.progress import Progress
 from .._frameworks.framework import Framework, TensorT, row_major
 from .._options.kinds import OpenOptions, ReadOptions
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import torch
 
 _Memory = TypeVar("_Memory")
+# Names that are not there for which near ones are looked up: among 10,000 that takes half a second.
+_MAX_SEARCHES = 5
 
 
 class Archive:
@@ -32,6 +35,7 @@ class Archive:
         self._native = native
         self._max_attachment_bytes = reading.limits.get("max_attachment_bytes")
         self._reader = RecordReader(native, reading.decode)
+        self._n_missed = 0
         self._indexes = {
             record.name: index
             for index, record in enumerate(self._reader.records)
@@ -111,7 +115,16 @@ class Archive:
         try:
             return self._indexes[name]
         except KeyError:
-            raise NotFoundError(f"File does not contain tensor {name}", record=name) from None
+            advice = self._advice(name)
+            message = f"File does not contain tensor {name}{advice}"
+            raise NotFoundError(message, record=name) from None
+
+    def _advice(self, name: str) -> str:
+        """What may have been meant; not for callers who try name after name."""
+        self._n_missed += 1
+        if self._n_missed > _MAX_SEARCHES or not isinstance(name, str):
+            return ""
+        return advice_for_name(name, self.names())
 
     def allocate(self, names: Iterable[str], make: Make[_Memory]) -> list[_Memory]:
         """Memory for whole tensors that one call reads, after the limits were asked."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _native
 from .._common.checks import check_metadata
+from .._common.near import advice_for_name
 from .._common.paths import native_path
 from .._common.progress import byte_listener
 from .._frameworks.framework import Framework, Prepared, TensorT
@@ -15,6 +16,7 @@ from .._options.kinds import NativeCalibration, SaveBytesOptions, SaveOptions
 from .._options.native import check_threads, native_options
 from .._options.signatures import complete
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
+from .archive import Archive
 from .summary import SaveSummary, summarize, warn_of_losses, warn_of_no_tensors
 
 StrPath = str | os.PathLike[str]
@@ -174,9 +176,13 @@ def update_file(
             total_bytes=prepared.total_bytes,
         )
     except NotFoundError as error:
-        if os.path.exists(filename):
+        if not os.path.exists(filename):
+            raise _missing(filename, error) from None
+        if error.record is None:
             raise
-        raise _missing(filename, error) from None
+        advice = advice_for_name(error.record, Archive.open(filename, {}).names())
+        message = f"{os.fsdecode(filename)} has no tensor {error.record!r} to remove{advice}"
+        raise NotFoundError(message, record=error.record) from None
     warn_of_losses(summary, native)
     return summarize(summary, prepared.names(), {})
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 
 from .. import _native
 from .._common.callers import level_of_caller
+from .._common.near import listed, nearest_to_pattern
 
 # Rules for which near names are looked up: among 10,000 names that takes half a second each.
 _MAX_SEARCHES = 5
@@ -92,7 +91,7 @@ def summarize(
     if summary.stored_apart:
         message = (
             "stored separately from the tensors that they share memory with, since no strides can "
-            f"tie them without elements that belong to no tensor: {_listed(summary.stored_apart)}"
+            f"tie them without elements that belong to no tensor: {listed(summary.stored_apart)}"
         )
         warnings.warn(message, SharedMemoryWarning, stacklevel=level_of_caller())
     for position, pattern in enumerate(summary.unmatched_rules):
@@ -117,28 +116,6 @@ def warn_of_no_tensors(filename: str | os.PathLike[str], summary: SaveSummary) -
 def _why_unmatched(pattern: str, names: Sequence[str], search: bool) -> str:
     matched = [name for name in names if _native.matches_glob(pattern, name)]
     if matched:
-        return f"earlier rules match all of its tensors, {_listed(matched)}"
-    near = nearest_names(pattern, names) if search else []
-    return "it matches no tensor" + (f"; the closest names are {_listed(near)}" if near else "")
-
-
-def nearest_names(pattern: str, names: Sequence[str]) -> list[str]:
-    """At most three names that somebody may have meant."""
-    letters = re.sub(r"\[.[^]]*\]|[*?]", "", pattern)
-    if not letters:
-        return []
-    compared: dict[str, list[str]] = {}
-    for name in names:
-        part = name
-        if pattern.startswith("*"):
-            part = name[-len(letters) :]
-        elif pattern.endswith("*"):
-            part = name[: len(letters)]
-        compared.setdefault(part, []).append(name)
-    parts = difflib.get_close_matches(letters, compared, n=3)
-    return [name for part in parts for name in compared[part]][:3]
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+        return f"earlier rules match all of its tensors, {listed(matched)}"
+    near = nearest_to_pattern(pattern, names) if search else []
+    return "it matches no tensor" + (f"; the closest names are {listed(near)}" if near else "")

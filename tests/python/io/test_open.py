@@ -117,6 +117,31 @@ def test_missing_tensor(both):
                 call("zz")
 
 
+def test_missing_tensors_come_with_names_that_were_meant(both, path):
+    names = ["layer.weight", "layer.bias", "other.weight", "ids"]
+    cfck.torch.save_file({name: torch.zeros(3) for name in names}, path)
+    with cfck.safe_open(path, "pt") as file:
+        for call in (file.get_tensor, file.get_slice, file.get_record):
+            with pytest.raises(cfck.NotFoundError) as caught:
+                call("layer.wieght")
+            assert str(caught.value) == (
+                "File does not contain tensor layer.wieght; did you mean 'layer.weight'?"
+            )
+            assert caught.value.record == "layer.wieght"
+        with pytest.raises(KeyError, match="; it has 4 others, such as 'layer.weight'"):
+            file.get_tensor("zzzz")
+        # Who tries name after name does not wait for advice.
+        for _ in range(5):
+            with pytest.raises(KeyError):
+                file.get_tensor("zzzz")
+        with pytest.raises(KeyError) as caught:
+            file.get_tensor("layer.wieght")
+        assert str(caught.value) == "File does not contain tensor layer.wieght"
+    with cfck.safe_open(both[0], "pt") as file:
+        with pytest.raises(KeyError, match="; it has 'x', 's', 'e'"):
+            file.get_tensor("zzzz")
+
+
 def test_closed_file(both):
     with cfck.safe_open(both[0], "pt") as file:
         part = file.get_slice("x")

@@ -94,6 +94,14 @@ def test_update_with_numpy_with_ties_and_with_nothing(path):
     assert shares_memory(*load_file(path).values())
 
 
+def test_a_tensor_that_is_not_there_comes_with_one_that_was_meant(path):
+    save_file({"layer.weight": weights(10)}, path)
+    message = "has no tensor 'layer.wieght' to remove; did you mean 'layer.weight'"
+    with pytest.raises(cfck.NotFoundError, match=message) as caught:
+        cfck.update(path, {}, remove=["layer.wieght"])
+    assert caught.value.record == "layer.wieght"
+
+
 def test_a_failed_update_leaves_the_file_as_it_was(path):
     save_file({"a": weights(10)}, path)
     before = path.read_bytes()

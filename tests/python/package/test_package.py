@@ -20,7 +20,12 @@ def test_version():
 
 @pytest.mark.parametrize(
     ("statement", "absent"),
-    [("import cfck", ["torch"]), ("import cfck.numpy", ["torch"]), ("import cfck.torch", [])],
+    [
+        ("import cfck", ["torch", "numpy", "cfck._native", "cfck.errors"]),
+        ("import cfck.numpy", ["torch"]),
+        ("import cfck.torch", ["ml_dtypes", "cfck._shrink", "cfck._report"]),
+        ("from cfck.__main__ import main", ["torch", "numpy", "cfck._native", "dataclasses"]),
+    ],
 )
 def test_imports_are_lazy(statement, absent):
     program = f"{statement}; import sys; print([m for m in {absent} if m in sys.modules])"
@@ -36,6 +41,16 @@ def test_submodules_are_attributes():
     subprocess.run([sys.executable, "-c", program], check=True)
     with pytest.raises(AttributeError):
         cfck.jax  # noqa: B018
+
+
+def test_every_name_is_there_and_listed():
+    assert sorted(cfck.__all__) == sorted(set(cfck.__all__))
+    for name in cfck.__all__:
+        assert getattr(cfck, name) is getattr(cfck, name)
+    assert set(cfck.__all__) | {"torch", "numpy", "train"} <= set(dir(cfck))
+    known = {name for names in cfck._HOMES.values() for name in names.split()}
+    assert known == set(cfck.__all__) - {"errors", "__version__"}
+    assert cfck.SafetensorError is cfck.CfckError
 
 
 def test_types_are_shipped():
