@@ -6,13 +6,13 @@ BF16 and the 4, 6 and 8 bit floats are dtypes of ml_dtypes, one element per arra
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._checkpoint.numpy_values import ArrayValues
-from ._checkpoint.tree import Kinds, load_tree, save_tree
+from ._checkpoint.tree import Kinds, check_tree, load_tree, save_tree
 from ._frameworks.numpy_arrays import NumpyFramework
 from ._io.archive import Archive
 from ._io.open import safe_open
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = [
+    "check_checkpoint",
     "load",
     "load_checkpoint",
     "load_file",
@@ -135,6 +136,7 @@ def save_checkpoint(
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
     *,
+    default: Callable[..., object] | None = None,
     options: SaveOptions | None = None,
     **fields: Unpack[SaveOptions],
 ) -> SaveSummary:
@@ -151,6 +153,8 @@ def save_checkpoint(
             array that occurs twice is stored once; arrays that share elements are, too.
         filename: replaced if it exists.
         metadata: str to str, kept beside the arrays; safe_open(...).metadata() returns it.
+        default: takes a value that cannot be stored and returns one that can be, as that of
+            json.dump: default=str. A TypeError of it says that the value cannot be replaced.
         options, **fields: as in save_file. Optimizer state keeps every bit unless a rule matches
             it: all that is below a key like "optimizer", "optim" or "optimizer_state_dict", or in a
             dict with "state" and "param_groups", as state_dict() of an optimizer has them.
@@ -160,10 +164,26 @@ def save_checkpoint(
 
     Raises:
         CfckError: InvalidArgumentError for anything else, subclasses of these types (namedtuple,
-            defaultdict) and containers that contain themselves, with the path to it;
-            LimitExceededError; what save_file raises.
+            defaultdict) and containers that contain themselves, with the path to it: one error for
+            all that cannot be stored. LimitExceededError; what save_file raises.
     """
-    return save_tree(_KINDS, obj, filename, metadata, chosen(SaveOptions, options, fields))
+    saving = chosen(SaveOptions, options, fields)
+    return save_tree(_KINDS, obj, filename, metadata, default, saving)
+
+
+def check_checkpoint(obj: object, *, default: Callable[..., object] | None = None) -> None:
+    """Raises what save_checkpoint would raise for what cannot be stored, and writes nothing.
+
+    Takes no longer than a look at each value, so that a job can call it before it trains.
+
+    Args:
+        obj, default: as in save_checkpoint.
+
+    Raises:
+        CfckError: one error for all that cannot be stored, with the path to each and what to store
+            instead; as save_checkpoint.
+    """
+    check_tree(_KINDS, obj, default)
 
 
 @takes(LoadOptions)

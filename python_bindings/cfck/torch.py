@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
@@ -12,7 +12,7 @@ from ._calibration.automatic import calibration_of
 from ._calibration.calibrate import calibrate
 from ._checkpoint.numpy_values import ArrayValues
 from ._checkpoint.torch_values import TorchValues
-from ._checkpoint.tree import Kinds, load_tree, save_tree
+from ._checkpoint.tree import Kinds, check_tree, load_tree, save_tree
 from ._evaluation.evaluate import evaluate
 from ._frameworks.numpy_arrays import NumpyFramework
 from ._frameworks.torch_tensors import TorchFramework
@@ -43,6 +43,7 @@ _Model = TypeVar("_Model", bound=torch.nn.Module)
 
 __all__ = [
     "calibrate",
+    "check_checkpoint",
     "compressed",
     "decode_message",
     "encode_message",
@@ -331,6 +332,7 @@ def save_checkpoint(
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
     *,
+    default: Callable[..., object] | None = None,
     options: SaveOptions | None = None,
     **fields: Unpack[SaveOptions],
 ) -> SaveSummary:
@@ -348,6 +350,8 @@ def save_checkpoint(
             twice is stored once; tensors that share elements are, too.
         filename: replaced if it exists.
         metadata: str to str, kept beside the tensors; safe_open(...).metadata() returns it.
+        default: takes a value that cannot be stored and returns one that can be, as that of
+            json.dump: default=str. A TypeError of it says that the value cannot be replaced.
         options, **fields: as in save_file. Optimizer state keeps every bit unless a rule matches
             it: all that is below a key like "optimizer", "optim" or "optimizer_state_dict", or in a
             dict with "state" and "param_groups", as state_dict() of an optimizer has them.
@@ -357,10 +361,26 @@ def save_checkpoint(
 
     Raises:
         CfckError: InvalidArgumentError for anything else, subclasses of these types (namedtuple,
-            defaultdict) and containers that contain themselves, with the path to it;
-            LimitExceededError; what save_file raises.
+            defaultdict) and containers that contain themselves, with the path to it: one error for
+            all that cannot be stored. LimitExceededError; what save_file raises.
     """
-    return save_tree(_KINDS, obj, filename, metadata, chosen(SaveOptions, options, fields))
+    saving = chosen(SaveOptions, options, fields)
+    return save_tree(_KINDS, obj, filename, metadata, default, saving)
+
+
+def check_checkpoint(obj: object, *, default: Callable[..., object] | None = None) -> None:
+    """Raises what save_checkpoint would raise for what cannot be stored, and writes nothing.
+
+    Takes no longer than a look at each value, so that a job can call it before it trains.
+
+    Args:
+        obj, default: as in save_checkpoint.
+
+    Raises:
+        CfckError: one error for all that cannot be stored, with the path to each and what to store
+            instead; as save_checkpoint.
+    """
+    check_tree(_KINDS, obj, default)
 
 
 @takes(LoadOptions)

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from .._common.problems import Problems
 from .._common.text import shown
 from ..errors import InvalidArgumentError, LimitExceededError
 from .plain import NotStorable, encode_key, encode_plain, type_name
@@ -41,6 +42,10 @@ _OPTIMIZER_KEYS = {"state", "param_groups"}
 
 # Stores a tensor, and returns the name of its record.
 AddTensor = Callable[[Any], str]
+# Takes a value that cannot be stored, and returns one that can be; as that of json.dump.
+Default = Callable[..., object]
+# As often a replacement may be replaced itself.
+_MAX_REPLACED = 100
 
 
 class ValueEncoder(Protocol):
@@ -51,6 +56,10 @@ class ValueEncoder(Protocol):
 
     def encode(self, value: Any, add: AddTensor) -> Any | None:
         """The value as JSON, None if it is none of this framework; NotStorable if it cannot be."""
+
+
+class _Lost(NotStorable):
+    """A value of a kind that cannot be stored, which ``default`` may replace."""
 
 
 class _Attribute(str):
@@ -85,10 +94,15 @@ class SkeletonWriter:
     Attributes:
         tensors: all tensors found, by kind of encoder and name of record.
         optimizer_state: names of the records that belong to an optimizer.
+        problems: what cannot be stored, with its paths, once run() has returned.
     """
 
-    def __init__(self, encoders: Sequence[ValueEncoder]) -> None:
+    def __init__(self, encoders: Sequence[ValueEncoder], default: Default | None = None) -> None:
         self._encoders = encoders
+        self._default = default
+        self.problems = Problems()
+        # What replaces values, by their ids; both have to live on, so that ids stay unique.
+        self._replaced: dict[int, tuple[Any, Any]] = {}
         self.tensors: dict[str, dict[str, Any]] = {encoder.kind: {} for encoder in encoders}
         self.optimizer_state: set[str] = set()
         self._open: list[_Open] = []
@@ -104,15 +118,12 @@ class SkeletonWriter:
 
     def run(self, tree: Any) -> bytes:
         """The skeleton. No recursion: a tree may be deeper than Python's stack."""
-        try:
-            root, _ = self._start(tree)
-            while self._open:
-                if self._fill(self._open[-1]):
-                    root = self._close()
-                    if self._open:
-                        self._open[-1].add(root)
-        except NotStorable as error:
-            raise InvalidArgumentError(f"{self._path()} {error}") from None
+        root, _ = self._started(tree)
+        while self._open:
+            if self._fill(self._open[-1]):
+                root = self._close()
+                if self._open:
+                    self._add_item(self._open[-1], root)
         text = (
             f'{{"format":"{ATTACHMENT}","version":{VERSION},"containers":[\n'
             + ",\n".join(self._texts)
@@ -126,8 +137,47 @@ class SkeletonWriter:
             )
         return skeleton
 
+    def _started(self, value: Any) -> tuple[Any, bool]:
+        """As _start; what cannot be stored becomes a problem, and None in its place."""
+        try:
+            return self._start(value)
+        except NotStorable as error:
+            self._note(error)
+            return None, False
+
+    def _add_item(self, container: _Open, item: Any) -> None:
+        try:
+            container.add(item)
+        except NotStorable as error:  # its key
+            self._note(error)
+
+    def _note(self, error: NotStorable) -> None:
+        self.problems.add(InvalidArgumentError(f"{self._path()} {error}"))
+
     def _start(self, value: Any) -> tuple[Any, bool]:
         """The value as JSON; or True, if it is a container that was opened."""
+        for _ in range(_MAX_REPLACED):
+            try:
+                return self._start_as_it_is(value)
+            except _Lost as error:
+                value = self._replacement(value, error)
+        raise NotStorable(f"is a {type_name(value)} after {_MAX_REPLACED} calls of default")
+
+    def _replacement(self, value: Any, error: NotStorable) -> Any:
+        """What ``default`` has in place of a value that cannot be stored."""
+        if self._default is None:
+            raise error
+        if id(value) not in self._replaced:
+            try:
+                self._replaced[id(value)] = value, self._default(value)
+            except TypeError as refused:
+                raise NotStorable(f"{error}; default raised TypeError: {refused}") from None
+        _, replacement = self._replaced[id(value)]
+        if replacement is value:
+            raise NotStorable(f"{error}; default returned it as it was")
+        return replacement
+
+    def _start_as_it_is(self, value: Any) -> tuple[Any, bool]:
         tag = _CONTAINERS.get(type(value))
         if tag is None:
             return self._encode(value), False
@@ -138,7 +188,11 @@ class SkeletonWriter:
             raise NotStorable("contains itself; store a tree without cycles")
         if len(self._open) == MAX_DEPTH:
             raise NotStorable(f"is more than {MAX_DEPTH} containers deep")
-        self._open.append(_open_container(value, tag, self._encode_key))
+        try:
+            opened = _open_container(value, tag, self._encode_key)
+        except NotStorable as error:
+            raise _Lost(str(error)) from None
+        self._open.append(opened)
         self._open_ids.add(id(value))
         return None, True
 
@@ -146,10 +200,10 @@ class SkeletonWriter:
         """Encodes items up to the next container, which it opens; True at the end."""
         for step, child in container.children:
             container.step = step
-            item, opened = self._start(child)
+            item, opened = self._started(child)
             if opened:
                 return False
-            container.add(item)
+            self._add_item(container, item)
         return True
 
     def _close(self) -> Any:
@@ -179,15 +233,18 @@ class SkeletonWriter:
         return None
 
     def _encode(self, value: Any) -> Any:
-        for encoder in self._encoders:
-            encoded = encoder.encode(value, functools.partial(self._add, encoder.kind))
-            if encoded is not None:
-                return encoded
+        try:
+            for encoder in self._encoders:
+                encoded = encoder.encode(value, functools.partial(self._add, encoder.kind))
+                if encoded is not None:
+                    return encoded
+        except NotStorable as error:
+            raise _Lost(str(error)) from None
         try:
             return encode_plain(value)
         except NotStorable as error:
             advice = _advice(value)
-            raise NotStorable(f"{error}; {advice}" if advice else str(error)) from None
+            raise _Lost(f"{error}; {advice}" if advice else str(error)) from None
 
     def _add(self, kind: str, tensor: Any) -> str:
         """The record to refer to: the first name of the tensor. Each path to it is a name."""

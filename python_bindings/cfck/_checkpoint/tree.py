@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .._common.problems import Problems
 from .._common.text import printable, shown
 from .._frameworks.framework import Framework, Prepared
 from .._io.archive import Archive
@@ -14,9 +15,15 @@ from .._io.save import write_prepared
 from .._io.summary import SaveSummary
 from .._options.kinds import LoadOptions, SaveOptions
 from .._options.signatures import split_progress
-from ..errors import CorruptError, InvalidArgumentError
+from ..errors import CfckError, CorruptError, InvalidArgumentError
 from .skeleton_reader import SkeletonReader, ValueDecoder
-from .skeleton_writer import ATTACHMENT, MAX_SKELETON_BYTES, SkeletonWriter, ValueEncoder
+from .skeleton_writer import (
+    ATTACHMENT,
+    MAX_SKELETON_BYTES,
+    Default,
+    SkeletonWriter,
+    ValueEncoder,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -37,18 +44,52 @@ def save_tree(
     tree: object,
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None,
+    default: Default | None,
     options: SaveOptions,
 ) -> SaveSummary:
-    writer = SkeletonWriter([values for values, _ in kinds])
+    writer, skeleton, prepared = _prepare_tree(kinds, tree, default)
+    exempt = dict.fromkeys(writer.optimizer_state, "optimizer_state")
+    return write_prepared(prepared, filename, metadata, {ATTACHMENT: skeleton}, options, exempt)
+
+
+def check_tree(kinds: Kinds, tree: object, default: Default | None) -> None:
+    """Raises what save_tree raises for what cannot be stored. Writes nothing."""
+    _prepare_tree(kinds, tree, default)
+
+
+def _prepare_tree(
+    kinds: Kinds, tree: object, default: Default | None
+) -> tuple[SkeletonWriter, bytes, Prepared]:
+    """The skeleton and the tensors. Raises one error for all that cannot be stored."""
+    if default is not None and not callable(default):
+        raise TypeError(
+            "default is a function that takes a value which cannot be stored and returns one that "
+            f"can be, not {type(default).__name__}"
+        )
+    writer = SkeletonWriter([values for values, _ in kinds], default)
     skeleton = writer.run(tree)
     prepared = Prepared()
     for values, framework in kinds:
-        part = framework.prepare(writer.tensors[values.kind])
+        tensors = writer.tensors[values.kind]
+        try:
+            part = framework.prepare(tensors)
+        except CfckError:
+            _gather(framework, tensors, writer.problems)
+            continue
         prepared.units += part.units
         prepared.owners += part.owners
         prepared.total_bytes += part.total_bytes
-    exempt = dict.fromkeys(writer.optimizer_state, "optimizer_state")
-    return write_prepared(prepared, filename, metadata, {ATTACHMENT: skeleton}, options, exempt)
+    writer.problems.check()
+    return writer, skeleton, prepared
+
+
+def _gather(framework: Framework[Any], tensors: Mapping[str, Any], problems: Problems) -> None:
+    """What is wrong with each tensor."""
+    for name, tensor in tensors.items():
+        try:
+            framework.prepare({name: tensor})
+        except CfckError as error:
+            problems.add(error)
 
 
 def load_tree(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from .._common.checks import check_utf8
+from .._common.problems import Problems
 from ..errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -100,22 +101,29 @@ class Framework(Protocol[TensorT]):
 
 
 def named_tensors(
-    tensors: object, kind: type | tuple[type, ...], kind_name: str
+    tensors: object, kind: type | tuple[type, ...], kind_name: str, problems: Problems
 ) -> Iterator[tuple[str, Any]]:
-    """Checks what a caller wants to save, and yields it in order."""
+    """Checks what a caller wants to save, and yields in order what can be; ``problems`` gets what
+    is wrong with the rest."""
     if not isinstance(tensors, Mapping):
         raise InvalidArgumentError(
             f"Expected a dict of [str, {kind_name}] but received {type(tensors)}"
         )
     for name, tensor in tensors.items():
         if not isinstance(name, str):
-            raise TypeError(f"names of tensors are str, not {type(name).__name__}: {name!r}")
-        if not isinstance(tensor, kind):
-            raise InvalidArgumentError(
-                f"Key `{name}` is invalid, expected {kind_name} but received {type(tensor)}",
-                record=name,
+            problems.add(
+                TypeError(f"names of tensors are str, not {type(name).__name__}: {name!r}")
             )
-        yield check_utf8(name), tensor
+        elif not isinstance(tensor, kind):
+            message = f"Key `{name}` is invalid, expected {kind_name} but received {type(tensor)}"
+            problems.add(InvalidArgumentError(message, record=name))
+        else:
+            try:
+                check_utf8(name)
+            except InvalidArgumentError as error:
+                problems.add(error)
+                continue
+            yield name, tensor
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DeviceError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
+from .._common.problems import Problems
+from ..errors import (
+    CfckError,
+    DeviceError,
+    InvalidArgumentError,
+    OutOfMemoryError,
+    UnsupportedError,
+)
 from .framework import HostTensor, Prepared, named_tensors, row_major, unsupported
 
 _SCALAR_TYPES: dict[str, Any] = {
@@ -83,8 +90,14 @@ class NumpyFramework:
         prepared = Prepared()
         family: list[HostTensor] = []
         # A scalar (np.float32(3)) is as good as an array without dimensions.
-        for name, value in named_tensors(tensors, (np.ndarray, np.generic), "np.ndarray"):
-            array = self._storable(name, np.asanyarray(value))
+        problems = Problems()
+        kinds = (np.ndarray, np.generic)
+        for name, value in named_tensors(tensors, kinds, "np.ndarray", problems):
+            try:
+                array = self._storable(name, np.asanyarray(value))
+            except CfckError as error:
+                problems.add(error)
+                continue
             dtype = _names()[array.dtype]
             shape = array.shape
             strides = tuple(step // array.itemsize for step in array.strides)
@@ -95,6 +108,7 @@ class NumpyFramework:
             if array.size == 0:
                 strides = row_major(shape)
             family.append((name, dtype, shape, strides, array.ctypes.data))
+        problems.check()
         prepared.units.append(family)
         return prepared
 

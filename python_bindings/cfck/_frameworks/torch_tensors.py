@@ -10,7 +10,14 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .. import _native
-from ..errors import DeviceError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
+from .._common.problems import Problems
+from ..errors import (
+    CfckError,
+    DeviceError,
+    InvalidArgumentError,
+    OutOfMemoryError,
+    UnsupportedError,
+)
 from .framework import DeviceTensor, HostTensor, Prepared, named_tensors, row_major, unsupported
 
 _TYPE_NAMES = {
@@ -73,9 +80,14 @@ class TorchFramework:
     def prepare(self, tensors: Mapping[str, torch.Tensor]) -> Prepared:
         prepared = Prepared()
         storable: list[tuple[str, torch.Tensor]] = []
-        for name, tensor in named_tensors(tensors, torch.Tensor, "torch.Tensor"):
-            with torch._C.DisableTorchFunctionSubclass():
-                storable.append((name, _storable(name, tensor)))
+        problems = Problems()
+        for name, tensor in named_tensors(tensors, torch.Tensor, "torch.Tensor", problems):
+            try:
+                with torch._C.DisableTorchFunctionSubclass():
+                    storable.append((name, _storable(name, tensor)))
+            except CfckError as error:
+                problems.add(error)
+        problems.check()
         prepared.total_bytes = sum(t.numel() * t.element_size() for _, t in storable)
         if all(is_host(tensor) for _, tensor in storable):
             prepared.units.append([_host_tensor(prepared, *named) for named in storable])

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from .. import _native
+from .._common.problems import Problems
 from .._frameworks.framework import named_tensors
 from .._frameworks.torch_tensors import has_plain_storage
 from . import files
@@ -42,7 +43,9 @@ def compress_weights(model: nn.Module) -> dict[str, bytes]:
     handle = handle_of(model)
     handle.snap()
     steps, untrained = handle.file_steps(), originals(handle.places)
-    state = dict(named_tensors(handle.state_dict(), torch.Tensor, "torch.Tensor"))
+    problems = Problems()
+    state = dict(named_tensors(handle.state_dict(), torch.Tensor, "torch.Tensor", problems))
+    problems.check()
     sources = file_sources(state, handle.places)
     distinct: dict[object, str] = {}  # the first name of each tensor, by its memory
     first_names = {

@@ -1,0 +1,40 @@
+"""All that is wrong with what a caller gave, in one error."""
+
+from __future__ import annotations
+
+from ..errors import CfckError
+
+_MAX_LISTED = 20
+
+
+class Problems:
+    """Errors that are gathered, and raised together."""
+
+    def __init__(self) -> None:
+        self._first: list[Exception] = []
+        self._n_errors = 0
+
+    def __bool__(self) -> bool:
+        return self._n_errors > 0
+
+    def add(self, error: Exception) -> None:
+        """``error``: a CfckError or a TypeError."""
+        self._n_errors += 1
+        if self._n_errors <= _MAX_LISTED:
+            self._first.append(error)
+
+    def check(self) -> None:
+        """Raises what was gathered: a single error as it is; of several one of the kind of the
+        first, with the messages of all, a line each."""
+        if not self._n_errors:
+            return
+        first = self._first[0]
+        if self._n_errors == 1:
+            raise first from None
+        lines = [f"{self._n_errors} values cannot be stored:", *map(str, self._first)]
+        if self._n_errors > len(self._first):
+            lines.append(f"and {self._n_errors - len(self._first)} more")
+        message = "\n  ".join(lines)
+        if isinstance(first, CfckError):
+            raise type(first)(message, record=first.record) from None
+        raise TypeError(message) from None
