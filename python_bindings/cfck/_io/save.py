@@ -33,10 +33,12 @@ def write_file(
     exempt: Mapping[str, str] | None = None,
     make_calibration: MakeCalibration | None = None,
 ) -> SaveSummary:
-    """Arguments as of write_prepared. ``make_calibration``: is called when the tensors have been
-    looked at, for the option ``calibration``."""
+    """Arguments as of write_prepared. ``make_calibration``: is called when the tensors and the
+    options have been looked at, since it may take minutes, for the option ``calibration``."""
     prepared = framework.prepare(tensors)
     if make_calibration is not None:
+        _check_place(filename)
+        _check_before(metadata, complete(SaveOptions, options))
         options = {**options, "calibration": make_calibration(tensors)}
     return write_prepared(prepared, filename, metadata, {}, options, exempt)
 
@@ -56,6 +58,7 @@ def write_prepared(
     exempt = exempt or {}
     path = native_path(filename)
     entries = check_metadata(metadata)
+    _check_flags(checked)
     native = native_options(checked, exempt, learned)
     try:
         summary = _native.write_file(
@@ -115,6 +118,7 @@ def write_bytes(
 ) -> bytes:
     prepared = framework.prepare(tensors)
     if make_calibration is not None:
+        _check_before(metadata, complete(SaveBytesOptions, options))
         options = {**options, "calibration": make_calibration(tensors)}
     return write_prepared_bytes(prepared, metadata, options)[0]
 
@@ -185,6 +189,29 @@ def update_file(
         raise NotFoundError(message, record=error.record) from None
     warn_of_losses(summary, native)
     return summarize(summary, prepared.names(), {})
+
+
+def _check_before(metadata: Mapping[str, str] | None, checked: Mapping[str, Any]) -> None:
+    """Raises what is wrong with the arguments of a call, but for a calibration that is to come."""
+    check_metadata(metadata)
+    _check_flags(checked)
+    byte_listener(checked["progress"], "save")
+    native_options(checked)
+
+
+def _check_flags(checked: Mapping[str, Any]) -> None:
+    for name in ("verify", "fsync"):
+        if name in checked and not isinstance(checked[name], bool):
+            raise TypeError(f"{name} is a bool, not {type(checked[name]).__name__}")
+
+
+def _check_place(filename: StrPath) -> None:
+    """Raises if there is no folder to write to; what else may be wrong with it shows in the end."""
+    folder = os.path.dirname(os.fspath(filename)) or os.curdir
+    if not os.path.isdir(folder):
+        name = os.fsdecode(filename)
+        message = f"there is no folder {os.fsdecode(folder)} to write {name} to"
+        raise MissingFileError(message, filename=name)
 
 
 def _missing(filename: StrPath, error: NotFoundError) -> MissingFileError:
