@@ -25,16 +25,13 @@ import os
 import struct
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from . import _native
-from ._options.kinds import CompressOptions, FilterOptions
+from ._options.kinds import CompressOptions, FilterOptions, Unpack
 from ._options.native import native_options
 from ._options.signatures import chosen, complete, takes
 from .errors import InvalidArgumentError, MissingFileError
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 __all__ = ["DatasetOptions", "filter", "filter_id", "plugin_path", "repack_option"]
 

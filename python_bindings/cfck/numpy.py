@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,8 @@ from ._io.archive import Archive
 from ._io.open import safe_open
 from ._io.save import write_bytes, write_file
 from ._io.summary import SaveSummary
-from ._options.kinds import LoadBytesOptions, LoadOptions, SaveBytesOptions, SaveOptions
+from ._options.kinds import LoadBytesOptions, LoadOptions, SaveBytesOptions, SaveOptions, Unpack
 from ._options.signatures import chosen, split_progress, takes
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 __all__ = [
     "check_checkpoint",

@@ -30,6 +30,7 @@ from ._options.kinds import (
     SaveBytesOptions,
     SaveOptions,
     StreamOptions,
+    Unpack,
 )
 from ._options.signatures import chosen, split_progress, takes
 from ._streaming.convert import open_and_convert
@@ -37,7 +38,7 @@ from ._streaming.placeholder import refuse_streamed_models
 from ._training.names import refuse_models_in_training
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer, Unpack
+    from typing_extensions import Buffer
 
 _Model = TypeVar("_Model", bound=torch.nn.Module)
 

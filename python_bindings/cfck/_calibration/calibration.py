@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from .. import _native
 from .._common.text import shown
@@ -15,14 +15,11 @@ from .._frameworks.framework import AnyTensor, Framework, TensorT
 from .._frameworks.numpy_arrays import NumpyFramework
 from .._io.archive import Archive
 from .._io.save import write_bytes, write_file
-from .._options.kinds import LimitOptions, OpenOptions
+from .._options.kinds import LimitOptions, OpenOptions, Unpack
 from .._options.signatures import chosen, complete, takes
 from ..errors import InvalidArgumentError, UnsupportedError
 from .file import FORMAT, VERSION, Parser, to_file
 from .tensor import CalibratedTensor, native_tensor
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 class Calibration(Mapping[str, CalibratedTensor]):

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from .._common.progress import Progress, shown
 from .._evaluation.types import Batch, Pool
-from .._options.kinds import RefineOptions
+from .._options.kinds import RefineOptions, Unpack
 from .._options.signatures import chosen, complete, takes
 from ..errors import InvalidArgumentError
 from .calibration import Calibration
 
 if TYPE_CHECKING:
     import torch
-    from typing_extensions import Unpack
 
 
 @takes(RefineOptions)

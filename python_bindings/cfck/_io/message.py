@@ -11,7 +11,7 @@ import numpy as np
 from .. import _native
 from .._frameworks.choose import find_framework, framework_of
 from .._frameworks.framework import AnyTensor, Framework, Prepared, TensorT, row_major
-from .._options.kinds import MessageOptions
+from .._options.kinds import MessageOptions, Unpack
 from .._options.native import native_options
 from .._options.signatures import chosen, complete, takes
 from ..errors import CfckError, InvalidArgumentError, LimitExceededError
@@ -19,7 +19,7 @@ from .opening import flat_bytes, readable
 
 if TYPE_CHECKING:
     import torch
-    from typing_extensions import Buffer, Unpack
+    from typing_extensions import Buffer
 
 _Out = TypeVar("_Out", bound=AnyTensor)
 # So much is allocated for a message without being told to, as for files.

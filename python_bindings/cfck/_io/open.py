@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, Literal, overload
 
 from .._frameworks.choose import find_framework
 from .._frameworks.framework import Framework, TensorT
-from .._options.kinds import OpenOptions
+from .._options.kinds import OpenOptions, Unpack
 from .._options.signatures import chosen, describes, takes
 from ..errors import InvalidArgumentError
 from .archive import Archive
@@ -18,7 +18,6 @@ from .slices import TensorSlice
 if TYPE_CHECKING:
     import numpy as np
     import torch
-    from typing_extensions import Unpack
 
 
 @describes(OpenOptions)

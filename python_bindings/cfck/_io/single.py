@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from .._common.checks import check_metadata
 from .._frameworks.choose import find_framework, framework_of
 from .._frameworks.framework import AnyTensor, Framework, TensorT
-from .._options.kinds import CompressOptions, ReadOptions, SaveBytesOptions, TensorOptions
+from .._options.kinds import CompressOptions, ReadOptions, SaveBytesOptions, TensorOptions, Unpack
 from .._options.native import OF_TENSORS
 from .._options.signatures import chosen, complete, takes
 from ..errors import InvalidArgumentError
@@ -20,7 +20,7 @@ from .summary import SaveSummary
 if TYPE_CHECKING:
     import numpy as np
     import torch
-    from typing_extensions import Buffer, Unpack
+    from typing_extensions import Buffer
 
 
 @takes(CompressOptions)

@@ -5,11 +5,18 @@ docs/options.md has all."""
 from __future__ import annotations
 
 import os
+import typing
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, runtime_checkable
 
 from .. import _native
 from .._common.progress import Progress
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack as Unpack
+else:
+    # Signatures name it, and get_type_hints() looks it up; Python 3.10 has none.
+    Unpack = getattr(typing, "Unpack", typing.Optional)
 
 
 @runtime_checkable

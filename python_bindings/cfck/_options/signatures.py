@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast, overload
 
@@ -176,8 +175,6 @@ def takes(kind: type) -> Callable[[_Function], _Function]:
 
     def describe(function: _Function) -> _Function:
         function.__doc__ = _described(function.__doc__, known)
-        # The name is imported for type checkers alone; inspect and get_type_hints see the type.
-        function.__annotations__["fields"] = _unpacked(kind)
         return function
 
     return describe
@@ -191,12 +188,6 @@ def describes(kind: type) -> Callable[[_Class], _Class]:
         return described
 
     return describe
-
-
-def _unpacked(kind: type) -> Any:
-    """The annotation of keyword arguments that are fields of a TypedDict."""
-    unpack = getattr(typing, "Unpack", None)  # from Python 3.11 on
-    return Any if unpack is None else unpack[kind]
 
 
 def _described(text: str | None, kind: _Kind) -> str | None:

@@ -79,6 +79,7 @@ def shrink_folder(request: FolderRequest, say: Callable[[str], object]) -> Shrin
     goals = _check(request)
     texts = _read_texts(request)
     _check_model(places.source, request, goals, texts)
+    say(f"loading {request.source}")
     transformers = _transformers()
     config, model = _load(transformers, request, places.source)
     batches = None

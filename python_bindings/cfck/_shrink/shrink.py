@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from .._common.progress import shown
 from .._evaluation.types import Batch
+from .._options.kinds import Unpack
 from .._options.signatures import chosen, complete, takes
 from .options import ShrinkOptions
 from .result import ShrinkResult
 
 if TYPE_CHECKING:
     import torch
-    from typing_extensions import Unpack
 
 
 @takes(ShrinkOptions)

@@ -15,6 +15,7 @@ import safetensors
 import safetensors.numpy
 import safetensors.torch
 import torch
+from cfck._options import kinds
 from conftest import records, weights
 
 FUNCTIONS = [
@@ -31,9 +32,10 @@ FUNCTIONS = [
 def _fields_of(function):
     """The options that a function takes by keyword."""
     parameter = inspect.signature(function).parameters.get("fields")
-    if parameter is None or sys.version_info < (3, 11):
+    if parameter is None:
         return []
-    return list(typing.get_args(parameter.annotation)[0].__annotations__)
+    (kind,) = re.fullmatch(r"Unpack\[(\w+)\]", parameter.annotation).groups()
+    return list((vars(kinds) | {"ShrinkOptions": cfck.ShrinkOptions})[kind].__annotations__)
 
 
 @pytest.mark.parametrize(("ours", "theirs"), FUNCTIONS)
@@ -107,8 +109,17 @@ def test_help_shows_at_most_eight_parameters(function, fields):
     parameters = [name for name in inspect.signature(function).parameters if name != "self"]
     assert len(parameters) <= 8, parameters
     assert parameters[-2:] == ["options", "fields"]
-    if sys.version_info >= (3, 11):
-        assert sorted(_fields_of(function)) == sorted(fields)
+    assert sorted(_fields_of(function)) == sorted(fields)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="no typing.Unpack")
+def test_types_are_there_at_run_time():
+    for module in (cfck.torch, cfck.numpy):
+        hints = typing.get_type_hints(module.save_file)
+        assert hints["return"] is cfck.SaveSummary
+        assert hints["options"] == cfck.SaveOptions | None
+        assert typing.get_args(hints["fields"]) == (cfck.SaveOptions,)
+        assert typing.get_type_hints(module.load_file)["options"] == cfck.LoadOptions | None
 
 
 def test_type_checkers_see_at_most_eight_parameters():

@@ -55,6 +55,24 @@ def options_are_known_by_name(path: str, state: dict[str, torch.Tensor]) -> None
     cfck.load_calibration(path, verify=True)  # type: ignore[call-arg]
 
 
+def options_are_a_dict_too(path: str, state: dict[str, torch.Tensor], data: bytes) -> None:
+    saving = cfck.SaveOptions(quality="high", rules={"*.bias": {"codec": "raw"}})
+    cfck.torch.save_file(state, path, options=saving, verify=True)
+    cfck.torch.save(state, options=saving)
+    cfck.numpy.save_checkpoint({"a": 1}, path, options={"max_abs_error": 1e-3}, default=str)
+    cfck.torch.save_file(state, path, options={"qualty": "high"})  # type: ignore[arg-type]
+    cfck.torch.save_file(state, path, options=3)  # type: ignore[arg-type]
+    reading = cfck.LoadOptions(threads=2, limits={"max_records": 3})
+    assert_type(cfck.torch.load_file(path, options=reading), dict[str, torch.Tensor])
+    assert_type(cfck.torch.load(data, options=reading), dict[str, torch.Tensor])
+    cfck.safe_open(path, "pt", options=reading).keys()
+    cfck.LoadOptions(thread=2)  # type: ignore[typeddict-unknown-key]
+    shrinking = cfck.ShrinkOptions(confidence=0.9, inputs=lambda batch: batch[0])
+    cfck.shrink(
+        torch.nn.Linear(3, 3), path, keep={"cosine": 0.9}, batches=[], options=shrinking, seed=3
+    )
+
+
 def a_compressed_model_is_the_model(path: str, model: torch.nn.Linear, data: bytes) -> None:
     assert_type(cfck.torch.compressed(model, path), torch.nn.Linear)
     cfck.torch.compressed(model, data, strict=False, prefetch=False, threads=2)
