@@ -312,7 +312,7 @@ WAITS = (
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_leave_nothing(encoder, tmp_path, number):
-    arguments = ["shrink", str(encoder), str(tmp_path / "small"), "--size", "1MB"]
+    arguments = ["shrink", str(encoder), str(tmp_path / "small"), "--size", "1MB", "-q"]
     with subprocess.Popen(
         [sys.executable, "-c", WAITS, *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
