@@ -213,20 +213,20 @@ def chosen(kind: type, options: _Options | None, fields: _Options) -> _Options:
 
     Raises TypeError for what are no options of this kind, before anything takes long.
     """
+    known = _KINDS[kind].defaults
+    by_keyword = cast(Mapping[str, Any], fields)
+    if not by_keyword.keys() <= known.keys():
+        complete(kind, by_keyword)  # raises
     if options is None:
-        given: dict[str, Any] = {}
-    elif isinstance(options, Mapping):
-        given = dict(options)
-    else:
+        return fields
+    if not isinstance(options, Mapping):
         raise TypeError(
             f'options is a dict, such as {{"threads": 4}}, not {type(options).__name__}'
         )
-    known = _KINDS[kind].defaults
-    for name in given:
+    for name in options:
         if name not in known:
             raise TypeError(f"options has no {name!r} here{instead(name, tuple(known))}")
-    complete(kind, cast(Mapping[str, Any], fields))
-    return cast(_Options, given | cast(dict[str, Any], fields))
+    return cast(_Options, {**options, **by_keyword})
 
 
 def complete(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
