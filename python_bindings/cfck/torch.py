@@ -33,8 +33,6 @@ from ._options.kinds import (
     Unpack,
 )
 from ._options.signatures import chosen, split_progress, takes
-from ._streaming.convert import open_and_convert
-from ._streaming.placeholder import refuse_streamed_models
 from ._training.names import refuse_models_in_training
 
 if TYPE_CHECKING:
@@ -268,6 +266,9 @@ def load_model(
     After an error the model may be partly loaded. Tensors of meta that got no values are those
     that they were.
     """
+    # What runs from a file takes a fifth of the time that importing this module does.
+    from ._streaming.placeholder import refuse_streamed_models
+
     reading, progress = split_progress(chosen(LoadOptions, options, fields))
     refuse_models_in_training(model, "load the file before spectral() is called")
     refuse_streamed_models(model)
@@ -321,6 +322,8 @@ def compressed(
             raised by the call that needs it, and so is a change of the file that may have reached
             what was read.
     """
+    from ._streaming.convert import open_and_convert
+
     reading = chosen(StreamOptions, options, fields)
     if isinstance(model, torch.nn.Module):
         refuse_models_in_training(model, "make another model for the file of q.save()")

@@ -23,7 +23,7 @@ def test_version():
     [
         ("import cfck", ["torch", "numpy", "cfck._native", "cfck.errors"]),
         ("import cfck.numpy", ["torch"]),
-        ("import cfck.torch", ["ml_dtypes", "cfck._shrink", "cfck._report"]),
+        ("import cfck.torch", ["ml_dtypes", "cfck._shrink", "cfck._streaming"]),
         ("from cfck.__main__ import main", ["torch", "numpy", "cfck._native", "dataclasses"]),
     ],
 )
