@@ -154,8 +154,9 @@ def _check(request: FolderRequest) -> list[Goal]:
     goals = goals_of(request.keep) if request.keep else []
     check_confidence(request.confidence)
     check_threads(request.threads)
-    if request.n_examples < FEWEST_EXAMPLES or request.n_tokens < 2:
-        raise InvalidArgumentError(f"--examples is at least {FEWEST_EXAMPLES}, and --tokens 2")
+    fewest = FEWEST_EXAMPLES if request.texts else 1
+    if request.n_examples < fewest or request.n_tokens < 2:
+        raise InvalidArgumentError(f"--examples is at least {fewest}, and --tokens 2")
     if not request.texts and goals:
         raise InvalidArgumentError("--keep needs --text to measure what is kept")
     try:

@@ -75,6 +75,7 @@ WRONG = [
     (["encoder", "new", *KEEP, "--confidence", "95"], "confidence is a number from 0.5"),
     (["encoder", "new", *KEEP, "--examples", "3"], "--examples is at least 8"),
     (["encoder", "new", *KEEP, "--tokens", "1"], "--tokens 2"),
+    (["encoder", "new", "--size", "1MB", "--examples", "0"], "--examples is at least 1"),
     (["encoder", "new", *KEEP, "--threads", "-1"], "threads is a number from 0"),
     (["encoder", "new", *KEEP, "--txt", "text.txt"], "--txt text.txt; did you mean --text?"),
     (["encodr", "new", *KEEP], "there is no folder encodr"),
