@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
 
-from ._calibration.automatic import calibration_of
-from ._calibration.calibrate import calibrate
 from ._checkpoint.numpy_values import ArrayValues
 from ._checkpoint.torch_values import TorchValues
 from ._checkpoint.tree import Kinds, check_tree, load_tree, save_tree
-from ._evaluation.evaluate import evaluate
 from ._frameworks.numpy_arrays import NumpyFramework
-from ._frameworks.torch_tensors import TorchFramework
+from ._frameworks.torch_tensors import TorchFramework, storage_ptr, storage_size
 from ._io.archive import Archive
 from ._io.message import decode_with, encode_with
 from ._io.model import load_into
 from ._io.module_versions import with_versions
 from ._io.open import safe_open
-from ._io.save import write_bytes, write_file
+from ._io.save import MakeCalibration, write_bytes, write_file
 from ._io.summary import SaveSummary
 from ._options.kinds import (
     LoadBytesOptions,
@@ -37,6 +35,9 @@ from ._training.names import refuse_models_in_training
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from ._calibration.calibrate import calibrate
+    from ._evaluation.evaluate import evaluate
 
 _Model = TypeVar("_Model", bound=torch.nn.Module)
 
@@ -61,7 +62,29 @@ __all__ = [
 ]
 
 _FRAMEWORK = TorchFramework()
+# What calibrates and evaluates models takes as long to import as all that saves and loads them.
+_LATER = {"calibrate": "._calibration.calibrate", "evaluate": "._evaluation.evaluate"}
 _KINDS: Kinds = ((TorchValues(), _FRAMEWORK), (ArrayValues(), NumpyFramework()))
+
+
+if not TYPE_CHECKING:  # checkers know these names, and are to find fault with all others
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(_LATER[name], __package__), name)
+        globals()[name] = value
+        return value
+
+
+def _calibration_of(
+    model: torch.nn.Module | None, options: SaveBytesOptions | SaveOptions
+) -> MakeCalibration | None:
+    if model is None:
+        return None
+    from ._calibration.automatic import calibration_of
+
+    return calibration_of(model, options)
 
 
 @takes(SaveBytesOptions)
@@ -75,7 +98,7 @@ def save(
 ) -> bytes:
     """Saves tensors to bytes. Arguments as in save_file."""
     saving = chosen(SaveBytesOptions, options, fields)
-    make_calibration = calibration_of(model, saving)
+    make_calibration = _calibration_of(model, saving)
     complete = with_versions(metadata, tensors)
     return write_bytes(_FRAMEWORK, tensors, complete, saving, make_calibration)
 
@@ -124,7 +147,7 @@ def save_file(
     Ctrl-C that comes so late is raised when the file is saved. May be called from several threads.
     """
     saving = chosen(SaveOptions, options, fields)
-    make_calibration = calibration_of(model, saving)
+    make_calibration = _calibration_of(model, saving)
     complete = with_versions(metadata, tensors)
     return write_file(
         _FRAMEWORK, tensors, filename, complete, saving, make_calibration=make_calibration
@@ -412,19 +435,6 @@ def load_checkpoint(
     """
     reading = chosen(LoadOptions, options, fields)
     return load_tree(_KINDS, {"torch": _FRAMEWORK.check_device(device)}, filename, reading)
-
-
-def storage_ptr(tensor: torch.Tensor) -> int:
-    """Address of the memory that ``tensor`` is a view of; 0 if it has none (meta)."""
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except RuntimeError:  # a wrapper of other tensors
-        return 0
-
-
-def storage_size(tensor: torch.Tensor) -> int:
-    """Bytes of the memory that ``tensor`` is a view of."""
-    return tensor.untyped_storage().nbytes()
 
 
 @overload

@@ -374,3 +374,16 @@ def _moved(family: list[tuple[str, torch.Tensor]]) -> list[tuple[str, torch.Tens
         )
         moved.append((name, host))
     return moved
+
+
+def storage_ptr(tensor: torch.Tensor) -> int:
+    """Address of the memory that ``tensor`` is a view of; 0 if it has none (meta)."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except RuntimeError:  # a wrapper of other tensors
+        return 0
+
+
+def storage_size(tensor: torch.Tensor) -> int:
+    """Bytes of the memory that ``tensor`` is a view of."""
+    return tensor.untyped_storage().nbytes()

@@ -23,7 +23,7 @@ def test_version():
     [
         ("import cfck", ["torch", "numpy", "cfck._native", "cfck.errors"]),
         ("import cfck.numpy", ["torch"]),
-        ("import cfck.torch", ["ml_dtypes", "cfck._shrink", "cfck._streaming"]),
+        ("import cfck.torch", ["ml_dtypes", "cfck._streaming", "cfck._calibration"]),
         ("from cfck.__main__ import main", ["torch", "numpy", "cfck._native", "dataclasses"]),
     ],
 )
@@ -91,3 +91,12 @@ def test_programs_and_package_read_the_same_files(tmp_path):
     command = [convert, "--quiet", str(tmp_path / "a.cfck"), str(tmp_path / "back.safetensors")]
     subprocess.run(command, check=True)
     assert (tmp_path / "back.safetensors").read_bytes() == (tmp_path / "a.safetensors").read_bytes()
+
+
+def test_names_of_modules_that_are_imported_later():
+    import cfck.torch
+
+    assert cfck.torch.calibrate is cfck.calibrate and cfck.torch.evaluate is cfck.evaluate
+    assert all(hasattr(cfck.torch, name) for name in cfck.torch.__all__)
+    with pytest.raises(AttributeError, match="module 'cfck.torch' has no attribute 'jax'"):
+        cfck.torch.jax  # noqa: B018

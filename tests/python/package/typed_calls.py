@@ -55,6 +55,11 @@ def options_are_known_by_name(path: str, state: dict[str, torch.Tensor]) -> None
     cfck.load_calibration(path, verify=True)  # type: ignore[call-arg]
 
 
+def names_are_known() -> None:
+    assert_type(cfck.torch.calibrate(torch.nn.Linear(3, 3)), cfck.Calibration)
+    cfck.torch.save_fiel({})  # type: ignore[attr-defined]
+
+
 def options_are_a_dict_too(path: str, state: dict[str, torch.Tensor], data: bytes) -> None:
     saving = cfck.SaveOptions(quality="high", rules={"*.bias": {"codec": "raw"}})
     cfck.torch.save_file(state, path, options=saving, verify=True)
