@@ -6,12 +6,12 @@
 #include <limits>
 
 #include "base/cpu/float_environment.hpp"
+#include "codec/common/fixed_sums.hpp"
 #include "codec/common/float_values.hpp"
 
 namespace cfck::encode {
 namespace {
 
-constexpr std::size_t kLanes = 8;
 // Outside this range, squares may have overflowed or lost their last bits.
 constexpr double kMinSquares = 0x1p-960;
 
@@ -19,30 +19,30 @@ template <class Value>
 ValueTotals total_of(ByteView values) noexcept {
   using Word = typename Value::Word;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  double sums[kLanes] = {};
+  ValueTotals totals;
   double min = kInfinity;
   double max = -kInfinity;
-  std::uint64_t n_finite = 0;
   const std::size_t n = values.size() / sizeof(Word);
-  for (std::size_t i = 0; i < n; ++i) {
-    Word word;
-    std::memcpy(&word, values.data() + i * sizeof(word), sizeof(word));
-    const bool is_finite = codec::magnitude_of<Value>(word) < Value::kInfinity;
-    const double value = is_finite ? Value::to_double(word) : 0;
-    sums[i % kLanes] += value * value;
-    min = is_finite && value < min ? value : min;
-    max = is_finite && value > max ? value : max;
-    n_finite += is_finite ? 1 : 0;
+  for (std::size_t first = 0; first < n; first += codec::kPieceValues) {
+    double piece[codec::kPieceValues];
+    const std::size_t n_piece = std::min(codec::kPieceValues, n - first);
+    for (std::size_t i = 0; i < n_piece; ++i) {
+      Word word;
+      std::memcpy(&word, values.data() + (first + i) * sizeof(word), sizeof(word));
+      const bool is_finite = codec::magnitude_of<Value>(word) < Value::kInfinity;
+      const double value = is_finite ? Value::to_double(word) : 0;
+      piece[i] = value;
+      min = is_finite && value < min ? value : min;
+      max = is_finite && value > max ? value : max;
+      totals.n_finite += is_finite ? 1 : 0;
+    }
+    totals.sum_of_squares +=
+        codec::sum_of_piece(n_piece, [&](std::size_t i) { return piece[i] * piece[i]; });
   }
-  ValueTotals totals;
-  if (n_finite != 0) {
+  if (totals.n_finite != 0) {
     totals.min = min;
     totals.max = max;
   }
-  for (const double sum : sums) {
-    totals.sum_of_squares += sum;
-  }
-  totals.n_finite = n_finite;
   return totals;
 }
 

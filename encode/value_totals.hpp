@@ -20,8 +20,8 @@ struct ValueTotals {
   double rms() const noexcept;
 };
 
-// Requires: F64, F32, BF16 or F16. Squares are added in eight sums, value i to sum i mod 8, and
-// these in order: results are equal everywhere.
+// Requires: F64, F32, BF16 or F16. Squares are added up in the order of
+// codec/common/fixed_sums.hpp: results are equal everywhere.
 ValueTotals total_values(DType dtype, ByteView values) noexcept;
 
 // Returns the root of the mean square of `n` numbers, none above `max`, that cannot contradict it

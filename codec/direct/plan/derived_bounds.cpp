@@ -8,14 +8,13 @@
 #include <utility>
 
 #define CFCK_CPU_NAMESPACE cpu_baseline
+#include "codec/common/fixed_sums.hpp"
 #include "codec/common/float_values.hpp"
 #include "codec/direct/kernels/kernels.hpp"
 
 namespace cfck::codec {
 namespace {
 
-constexpr std::size_t kPieceValues = 1024;
-constexpr unsigned kLanes = 16;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // The range of step_of().
 constexpr double kMinBound = 0x1p-1000;
@@ -121,9 +120,9 @@ class Moments {
       shifted[i] = finite[i] * scale_ - origin_;
     }
     const double count = static_cast<double>(n);
-    const double mean = sum_of(n, [&](std::size_t i) { return shifted[i]; }) / count;
+    const double mean = sum_of_piece(n, [&](std::size_t i) { return shifted[i]; }) / count;
     const double squares =
-        sum_of(n, [&](std::size_t i) { return (shifted[i] - mean) * (shifted[i] - mean); });
+        sum_of_piece(n, [&](std::size_t i) { return (shifted[i] - mean) * (shifted[i] - mean); });
     const double both = n_ + count;
     const double step = mean - mean_;
     squares_ += squares + step * step * (n_ * count / both);
@@ -152,27 +151,6 @@ class Moments {
     std::copy_if(values.begin(), values.end(), finite,
                  [](double value) { return std::fabs(value) < kInfinity; });
     return n;
-  }
-
-  // Term i is added to sum i mod 16, and these are added up by halves.
-  template <class Term>
-  static double sum_of(std::size_t n, Term&& term) {
-    double lanes[kLanes] = {};
-    std::size_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      for (unsigned lane = 0; lane < kLanes; ++lane) {
-        lanes[lane] += term(i + lane);
-      }
-    }
-    for (unsigned lane = 0; i + lane < n; ++lane) {
-      lanes[lane] += term(i + lane);
-    }
-    for (unsigned half = kLanes / 2; half > 0; half /= 2) {
-      for (unsigned lane = 0; lane < half; ++lane) {
-        lanes[lane] += lanes[lane + half];
-      }
-    }
-    return lanes[0];
   }
 
   double scale_;
@@ -256,10 +234,13 @@ Result<bool> is_near_zero(const LossyRecord& record, double bound, const ReadVal
   double squares = 0;  // in units of the bound
   std::uint64_t n_finite = 0;
   CFCK_TRY(for_pieces(record, total, read, [&](const Piece& piece) {
-    double values[kPieceValues];
-    for (const double value : piece.widened(values)) {
-      const double scaled = std::fabs(value) < kInfinity ? value / bound : 0;
-      squares += scaled * scaled;
+    double workspace[kPieceValues];
+    const std::span<const double> values = piece.widened(workspace);
+    squares += sum_of_piece(values.size(), [&](std::size_t i) {
+      const double scaled = std::fabs(values[i]) < kInfinity ? values[i] / bound : 0;
+      return scaled * scaled;
+    });
+    for (const double value : values) {
       n_finite += std::fabs(value) < kInfinity ? 1 : 0;
     }
     return squares < static_cast<double>(total);

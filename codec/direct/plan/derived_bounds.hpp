@@ -24,12 +24,13 @@ struct DerivedBounds {
 // `read`.
 //
 // Range: the maximum value minus the minimum. Deviation: the square root of the mean of (x -
-// mean)^2 over all values, in binary64, by pieces of 1024 values whose means and squares are
-// combined in order (Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm for
-// computing sample variances", 1979).
+// mean)^2 over all values, in binary64, by pieces (codec/common/fixed_sums.hpp) whose means and
+// squares are combined in order (Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm
+// for computing sample variances", 1979).
 Result<DerivedBounds> derive_bounds(const LossyRecord& record, const ReadValues& read);
 
-// True if the root mean square of the finite values is below `bound`.
+// True if the root mean square of the finite values is below `bound`: squares are added up by the
+// same pieces.
 Result<bool> is_near_zero(const LossyRecord& record, double bound, const ReadValues& read);
 
 }  // namespace cfck::codec
