@@ -4,8 +4,9 @@
 
 Values are random, of a spread that differs from row to row. Rates are decoded bytes by seconds,
 medians. Rows `decode` and `small` take files whose bytes are on the device, several copies in
-turn, and judge the time of the kernels; row `load` takes files in the page cache, and judges whole
-calls. Results are written after every file, so that a run that is cut off leaves some.
+turn, and judge the time of the kernels; row `opening` takes single chunks, and judges what they
+cost before the first group; row `load` takes files in the page cache, and judges whole calls.
+Results are written after every file, so that a run that is cut off leaves some.
 """
 
 from __future__ import annotations
@@ -81,6 +82,12 @@ class Gpu(Benchmark):
 
         decoding.decode_all(self.context, "small", subjects.small(self.context.scale))
 
+    def opening(self) -> None:
+        """Single chunks on the device."""
+        from gpu import opening
+
+        opening.measure(self.context)
+
     def load(self) -> None:
         """Files in the page cache."""
         from gpu import loading
@@ -97,6 +104,7 @@ class Gpu(Benchmark):
         "copies": copies,
         "decode": decode,
         "small": small,
+        "opening": opening,
         "load": load,
         "nvcomp": nvcomp,
     }
