@@ -9,22 +9,29 @@ namespace cfck::device {
 inline constexpr std::uint32_t kOk = 0;
 inline constexpr std::uint32_t kFailed = 1;
 
-// Bytes of a file with their XXH3-64, at any address.
+// Extents, copies and gathers are taken in pieces, so that one large and many small ones keep all
+// warps busy. `first_piece` is the number of pieces of all items before this one.
+inline constexpr std::uint32_t kHashPieceBytes = 1u << 16;
+
+// Bytes of a file, at least one, with their tiled hash (base/hashing/hashing.hpp), at any address.
+// Warps add up its pieces in the description itself; who adds the last one compares.
 struct Extent {
   const std::uint8_t* data = nullptr;
   std::uint64_t hash = 0;
+  std::uint64_t sum = 0;  // of the pieces that are done
   std::uint32_t n_bytes = 0;
+  std::uint32_t first_piece = 0;
+  std::uint32_t n_done = 0;  // pieces
 };
 
 struct Extents {
-  const Extent* extents = nullptr;
+  Extent* extents = nullptr;
   std::uint32_t* statuses = nullptr;
   std::uint32_t* next = nullptr;
   std::uint32_t n_extents = 0;
+  std::uint32_t n_pieces = 0;
 };
 
-// Blocks take copies and gathers in pieces, so that one large and many small ones keep all of them
-// busy. `first_piece` is the number of pieces of all items before this one.
 inline constexpr std::uint32_t kCopyPieceBytes = 1u << 14;
 inline constexpr std::uint32_t kGatherPieceElems = 1u << 12;
 

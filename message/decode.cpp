@@ -23,7 +23,7 @@ Result<Verified> verify(ByteView message) {
   if (message.size() >= n_fixed && message[0] == kMark &&
       static_cast<std::uint8_t>(message[1]) == kVersion) {
     const ByteView bytes = message.first(message.size() - kHashBytes);
-    if (hash64(bytes) != load<std::uint64_t>(message.data() + bytes.size())) {
+    if (tiled_hash64(bytes) != load<std::uint64_t>(message.data() + bytes.size())) {
       return wrong_checksum(
                  "the checksum of the message is wrong: it was cut, or changed after it was "
                  "written; receive it again")

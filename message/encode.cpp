@@ -107,7 +107,7 @@ void copy_payload(ByteView payload, std::byte* to) {
 // `n_bytes` are before the hash.
 std::uint64_t seal(const Header& header, std::uint64_t n_bytes, MutableBytes out) {
   write_header(header, out.data());
-  store<std::uint64_t>(out.data() + n_bytes, hash64(out.first(n_bytes)));
+  store<std::uint64_t>(out.data() + n_bytes, tiled_hash64(out.first(n_bytes)));
   return n_bytes + kHashBytes;
 }
 

@@ -259,6 +259,7 @@ class SymbolChunk:
         busy = ~self.is_zero
         places = FIRST_VALUE_PLACE + self.bins[busy] % 4
         symbols = lanes.decode(int(self.group_values[busy].sum()), places.tolist())
+        symbols = in_value_order(symbols)
         raw = join_raw(self.raw.tobytes(), lanes.payload(), int(self.raw_lengths().sum()))
         self.raw = np.frombuffer(raw, np.uint8)
         return self.values(symbols)
@@ -315,13 +316,15 @@ class SymbolChunk:
     def raw_lengths(self) -> np.ndarray:
         """Symboliser, section 6: bytes of each group."""
         low = self.format.low_bits
-        plane_bytes = -(-self.group_values // 8)
-        self.first_plane = self.format.raw_bits - 1 if self.has_signs else self.format.raw_bits - 2
-        n_planes = self.first_plane + 1 - np.where(self.zero_bits, self.zero_bits, low)
-        lengths = n_planes * plane_bytes
+        n_packed = self.packed_bits(np.where(self.zero_bits, self.zero_bits, low))
+        lengths = packed_bytes(n_packed, self.group_values)
         lengths += np.where(self.zero_bits, 0, low // 8 * self.group_values)
         lengths[self.is_zero] = 0
         return lengths
+
+    def packed_bits(self, last):
+        """Bits of a value, from `last` on."""
+        return self.format.raw_bits - (not self.has_signs) - last
 
     def read_raw_bits(self) -> np.ndarray:
         """Symboliser, section 6: groups of equal layout are read together."""
@@ -343,14 +346,9 @@ class SymbolChunk:
     def raw_bits_of(self, raw: np.ndarray, zero_bits: int, count: int) -> np.ndarray:
         """One row of bytes for each group, one row of integers back."""
         last = zero_bits or self.format.low_bits
-        plane_bytes = -(-count // 8)
-        bits = np.zeros((len(raw), count), np.uint64)
-        at = 0
-        for plane in range(self.first_plane, last - 1, -1):
-            packed = raw[:, at : at + plane_bytes]
-            set_bits = np.unpackbits(packed, axis=1, count=count, bitorder="little")
-            bits |= set_bits.astype(np.uint64) << np.uint64(plane)
-            at += plane_bytes
+        n_packed = self.packed_bits(last)
+        at = packed_bytes(n_packed, count)
+        bits = unpack_values(raw[:, :at], n_packed, count) << np.uint64(last)
         if not zero_bits:
             for byte in range(self.format.low_bits // 8):
                 low = raw[:, at + byte :: self.format.low_bits // 8]
@@ -383,6 +381,30 @@ class SymbolChunk:
             minus_zero = 1 << self.format.exponent_bits + self.format.mantissa_bits
             values[self.masked] = np.where(self.signs, minus_zero, 0).astype(shown.dtype)
         return values
+
+
+def in_value_order(symbols: np.ndarray) -> np.ndarray:
+    """Symboliser, section 5: with rans, symbols of whole groups are in another order."""
+    n_whole = len(symbols) // GROUP * GROUP
+    whole = symbols[:n_whole].reshape(-1, 4, GROUP // 4).transpose(0, 2, 1)
+    return np.concatenate([whole.reshape(-1), symbols[n_whole:]])
+
+
+def packed_bytes(n_bits, count):
+    """Symboliser, section 6: what `n_bits` bits of each of `count` values of a group take."""
+    return -(-(count * (n_bits % 8)) // 8) + count * (n_bits // 8)
+
+
+def unpack_values(packed: np.ndarray, n_bits: int, count: int) -> np.ndarray:
+    """Symboliser, section 6: one row of bytes for each group, one row of integers back."""
+    width = n_bits % 8
+    at = -(-(count * width) // 8)
+    bits = np.unpackbits(packed[:, :at], axis=1, count=count * width, bitorder="little")
+    bits = bits.reshape(len(packed), count, width).astype(np.uint64)
+    values = (bits << np.arange(width, dtype=np.uint64)).sum(axis=2, dtype=np.uint64)
+    for first in range(at, packed.shape[1], count):
+        values = values << np.uint64(8) | packed[:, first : first + count]
+    return values
 
 
 def unpack_bits(packed: bytes, count: int) -> np.ndarray:

@@ -55,12 +55,12 @@ from reference_container import (
     Refused,
     check,
     check_frame_header,
-    hash64,
     hash128,
     raw_start_bytes,
     require,
 )
 from reference_direct import decode_direct
+from reference_fields import tiled_hash64
 from reference_spectral import decode_spectral
 
 
@@ -142,7 +142,7 @@ def read_preamble(file: File, record: Record) -> bytes | None:
 def hashed_extent(file: File, place: tuple[int, int, int]):
     offset, length, expected = place
     extent = file.data[offset : offset + length]
-    check(hash64(extent) == expected, "checksum", "a chunk or preamble is damaged", offset)
+    check(tiled_hash64(extent) == expected, "checksum", "a chunk or preamble is damaged", offset)
     return extent
 
 
@@ -168,7 +168,7 @@ def packed_payload(file: File, record: Record):
     """Section 4.3."""
     offset, length, _, expected = file.packs[record.pack]
     frame = file.data[offset : offset + length]
-    check(hash64(frame) == expected, "checksum", "a pack is damaged", offset)
+    check(tiled_hash64(frame) == expected, "checksum", "a pack is damaged", offset)
     check_frame_header(frame, b"PACK", "pack", offset)
     start, payload_bytes = record.payload
     return frame[start : start + payload_bytes]
@@ -197,7 +197,7 @@ def read_attachment(file: File, entry: tuple[str, int, int, int, int]) -> bytes:
     frame = file.data[offset : offset + length]
     limit = file.limits.max_attachment_bytes
     check(decoded <= limit, "limit_exceeded", f"attachment {name!r} of {decoded} bytes", offset)
-    check(hash64(frame) == expected, "checksum", f"attachment {name!r} is damaged", offset)
+    check(tiled_hash64(frame) == expected, "checksum", f"attachment {name!r} is damaged", offset)
     return decompress_frame(bytes(frame), decoded)
 
 
@@ -262,7 +262,7 @@ def read_bytes(data, limits: Limits | None = None) -> Tensors:
             ) from None
     for offset, length, _, expected in file.packs:
         frame = file.data[offset : offset + length]
-        check(hash64(frame) == expected, "checksum", "a pack is damaged", offset)
+        check(tiled_hash64(frame) == expected, "checksum", "a pack is damaged", offset)
     records = [Tensor(record, values[record.number]) for record in file.records]
     return Tensors(
         tensors={t.record.name: t for t in records if not t.record.hidden},

@@ -19,8 +19,11 @@ from reference_codec import (
     Body,
     decode_chunk,
     decompress_frame,
+    in_value_order,
+    packed_bytes,
     read_mask,
     unpack_bits,
+    unpack_values,
 )
 from reference_container import DTYPES, Refused, check, require
 from reference_rans import FIRST_VALUE_PLACE, Lanes, Tables, join_raw, segment_values
@@ -333,7 +336,8 @@ class DirectChunk:
         busy = bins > 0
         places = FIRST_VALUE_PLACE + table[busy]
         symbols = lanes.decode(int(self.group_values[busy].sum()), places.tolist())
-        n_raw = int((low_bits * -(-self.group_values // 8)).sum())
+        symbols = in_value_order(symbols)
+        n_raw = int(packed_bytes(low_bits, self.group_values).sum())
         joined = join_raw(self.raw.tobytes(), lanes.payload(), n_raw)
         self.raw = np.frombuffer(joined, np.uint8)
         high = np.zeros((self.n_groups, GROUP), np.int64)
@@ -385,14 +389,15 @@ class DirectChunk:
 
     def join(self, high: np.ndarray, escaped: np.ndarray, low_bits: np.ndarray):
         """Section 6.3: with the low bits; a row for each group."""
-        raw_bytes = low_bits * -(-self.group_values // 8)
+        raw_bytes = packed_bytes(low_bits, self.group_values)
         require(raw_bytes.sum() == len(self.raw), "raw bits of the wrong length")
         first_raw = np.cumsum(raw_bytes) - raw_bytes
         indices = high << low_bits[:, None]
         for bits, count in set(zip(low_bits.tolist(), self.group_values.tolist())):
             alike = np.flatnonzero((low_bits == bits) & (self.group_values == count))
             places = first_raw[alike][:, None] + np.arange(raw_bytes[alike[0]])
-            indices[alike, :count] += join_planes(self.raw[places], bits, count)
+            low = unpack_values(self.raw[places], bits, count)
+            indices[alike, :count] += low.astype(np.int64)
         used = np.arange(GROUP) < self.group_values[:, None]
         return self.put_escapes(indices[used], escaped[used])
 
@@ -481,11 +486,3 @@ def split_tuples(symbols: np.ndarray, coding: BinCoding, count: int):
     digits = number // base ** np.arange(values) % base - coding.reach
     escaped = np.repeat(symbols == 0, values, axis=1)
     return digits.reshape(len(symbols), -1)[:, :count], escaped[:, :count]
-
-
-def join_planes(raw: np.ndarray, low_bits: int, count: int) -> np.ndarray:
-    """Section 6.2: one row of bytes for each group, one row of integers back."""
-    planes = raw.reshape(len(raw), low_bits, -(-count // 8))
-    bits = np.unpackbits(planes, axis=2, count=count, bitorder="little").astype(np.int64)
-    weights = 1 << np.arange(low_bits)[::-1]
-    return (bits * weights[:, None]).sum(axis=1)

@@ -26,6 +26,13 @@ def hash64(data) -> int:
     return xxhash.xxh3_64_intdigest(data)
 
 
+def tiled_hash64(data) -> int:
+    """The tiled hash of format.md, section 1."""
+    view = memoryview(data)
+    tiles = [view[at : at + 4096] for at in range(0, max(1, len(view)), 4096)]
+    return sum((2 * i + 1) * hash64(tile) for i, tile in enumerate(tiles)) % 2**64
+
+
 def hash128(data) -> bytes:
     """Low half first, then the high half, each a little-endian u64."""
     return xxhash.xxh3_128_intdigest(data).to_bytes(16, "little")

@@ -29,10 +29,10 @@ from reference_container import (
     SPECTRAL,
     Refused,
     check,
-    hash64,
     require,
 )
 from reference_direct import decode_direct
+from reference_fields import tiled_hash64
 from reference_spectral import decode_spectral
 
 MARK, VERSION = 0xCF, 2
@@ -64,7 +64,7 @@ def read(message: bytes) -> Message:
     check(version == VERSION, "unsupported", f"version {version}")
     rest = message[:-8]
     given = struct.unpack("<Q", message[-8:])[0]
-    check(hash64(rest) == given, "checksum", "the message is damaged")
+    check(tiled_hash64(rest) == given, "checksum", "the message is damaged")
     require(rank <= MAX_RANK, "too many dimensions")
     require(flags in (0, HAS_TABLE) and reserved == 0, "reserved bits are set")
     check(len(rest) >= 8 + 8 * rank, "truncated", "the dimensions are cut")

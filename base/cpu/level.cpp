@@ -53,7 +53,7 @@ bool find_vbmi2() noexcept {
   return requested_name() != "v4-plain" && detect() == CpuLevel::kV4 &&
          __builtin_cpu_supports("avx512vbmi") != 0 && __builtin_cpu_supports("avx512vbmi2") != 0 &&
          __builtin_cpu_supports("avx512vnni") != 0 &&
-         __builtin_cpu_supports("avx512vpopcntdq") != 0 && __builtin_cpu_supports("gfni") != 0;
+         __builtin_cpu_supports("avx512vpopcntdq") != 0;
 #else
   return false;
 #endif

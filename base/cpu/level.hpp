@@ -19,7 +19,7 @@ enum class CpuLevel : std::uint8_t {
 CpuLevel cpu_level() noexcept;
 
 // True if the CPU has, beyond level v4, the extensions that came with AVX512_VBMI2: VBMI, VNNI,
-// VPOPCNTDQ and GFNI (Ice Lake, Zen 4, and later CPUs). Some kernels of level v4 come in a second
+// and VPOPCNTDQ (Ice Lake, Zen 4, and later CPUs). Some kernels of level v4 come in a second
 // form for it. Always false with CFCK_CPU=v4-plain.
 bool has_vbmi2() noexcept;
 

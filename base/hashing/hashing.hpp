@@ -11,8 +11,14 @@
 namespace cfck::detail {
 
 std::uint64_t hash64(ByteView bytes) noexcept;
+
+inline constexpr std::size_t kTileBytes = 4096;
+
+// The tiled hash: the sum of `(2 i + 1) hash64(tile i)`, modulo 2^64, of tiles of kTileBytes, the
+// last one shorter; without bytes there is one empty tile. Tiles can be hashed side by side.
+std::uint64_t tiled_hash64(ByteView bytes) noexcept;
 // Hashes both, one after the other.
-std::uint64_t hash64(ByteView first, ByteView second) noexcept;
+std::uint64_t tiled_hash64(ByteView first, ByteView second) noexcept;
 Digest hash128(ByteView bytes) noexcept;
 
 inline constexpr std::size_t kLeafBytes = 65536;

@@ -10,6 +10,8 @@
 
 namespace cfck::detail {
 
+constexpr size_t kHashTileBytes = 4096;
+
 struct HashPair {
   uint64_t low;
   uint64_t high;
@@ -18,12 +20,11 @@ struct HashPair {
 uint64_t hash64_baseline(const void* bytes, size_t n_bytes) noexcept;
 uint64_t hash64_v3(const void* bytes, size_t n_bytes) noexcept;
 uint64_t hash64_v4(const void* bytes, size_t n_bytes) noexcept;
-uint64_t hash64_of_two_baseline(const void* first, size_t first_bytes, const void* second,
-                                size_t second_bytes) noexcept;
-uint64_t hash64_of_two_v3(const void* first, size_t first_bytes, const void* second,
-                          size_t second_bytes) noexcept;
-uint64_t hash64_of_two_v4(const void* first, size_t first_bytes, const void* second,
-                          size_t second_bytes) noexcept;
+// The part of the tiled hash that some bytes have of which the first are those of tile
+// `first_tile`.
+uint64_t tile_sum_baseline(const void* bytes, size_t n_bytes, size_t first_tile) noexcept;
+uint64_t tile_sum_v3(const void* bytes, size_t n_bytes, size_t first_tile) noexcept;
+uint64_t tile_sum_v4(const void* bytes, size_t n_bytes, size_t first_tile) noexcept;
 HashPair hash128_baseline(const void* bytes, size_t n_bytes) noexcept;
 HashPair hash128_v3(const void* bytes, size_t n_bytes) noexcept;
 HashPair hash128_v4(const void* bytes, size_t n_bytes) noexcept;

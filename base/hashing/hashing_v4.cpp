@@ -11,13 +11,15 @@ uint64_t hash64_v4(const void* bytes, size_t n_bytes) noexcept {
   return XXH3_64bits(bytes, n_bytes);
 }
 
-uint64_t hash64_of_two_v4(const void* first, size_t first_bytes, const void* second,
-                          size_t second_bytes) noexcept {
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  XXH3_64bits_update(&state, first, first_bytes);
-  XXH3_64bits_update(&state, second, second_bytes);
-  return XXH3_64bits_digest(&state);
+uint64_t tile_sum_v4(const void* bytes, size_t n_bytes, size_t first_tile) noexcept {
+  uint64_t sum = 0;
+  for (size_t at = 0; at < n_bytes; at += kHashTileBytes) {
+    const size_t left = n_bytes - at;
+    const size_t tile = first_tile + at / kHashTileBytes;
+    sum += (2 * tile + 1) *
+           XXH3_64bits((const char*)bytes + at, left < kHashTileBytes ? left : kHashTileBytes);
+  }
+  return sum;
 }
 
 HashPair hash128_v4(const void* bytes, size_t n_bytes) noexcept {

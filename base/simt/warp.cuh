@@ -71,9 +71,15 @@ CFCK_DEVICE std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
 CFCK_DEVICE std::uint32_t atomic_add(std::uint32_t* where, std::uint32_t value) {
   return atomicAdd(where, value);
 }
+CFCK_DEVICE std::uint64_t atomic_add(std::uint64_t* where, std::uint64_t value) {
+  static_assert(sizeof(unsigned long long) == sizeof(std::uint64_t));
+  return atomicAdd(reinterpret_cast<unsigned long long*>(where), value);
+}
 CFCK_DEVICE std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value) {
   return atomicOr(where, value);
 }
+// What the lane wrote before it is seen by others before what it writes afterwards.
+CFCK_DEVICE void fence() { __threadfence(); }
 
 CFCK_DEVICE std::uint32_t load_byte(const std::uint8_t* from) { return __ldg(from); }
 // Returns the four bytes from `from` on, low ones first; those at or after `end` are unspecified.
@@ -152,6 +158,36 @@ CFCK_DEVICE std::uint64_t take(const PendingLong& word, const std::uint8_t* from
          take(PendingWord{word.low, word.middle}, from);
 }
 
+// Stores four values to neighbouring places, at once where the first one's address allows it.
+template <class Word>
+CFCK_DEVICE void store_four(Word* to, const Word* values) {
+  constexpr unsigned kBytes = 4 * sizeof(Word) < 16 ? 4 * sizeof(Word) : 16;
+  if (reinterpret_cast<std::uintptr_t>(to) % kBytes != 0) {
+    CFCK_UNROLL
+    for (unsigned t = 0; t < 4; ++t) {
+      to[t] = values[t];
+    }
+    return;
+  }
+  if constexpr (sizeof(Word) == 1) {
+    *reinterpret_cast<std::uint32_t*>(to) =
+        std::uint32_t{values[0]} | std::uint32_t{values[1]} << 8 | std::uint32_t{values[2]} << 16 |
+        std::uint32_t{values[3]} << 24;
+  } else if constexpr (sizeof(Word) == 2) {
+    *reinterpret_cast<uint2*>(to) =
+        make_uint2(std::uint32_t{values[0]} | std::uint32_t{values[1]} << 16,
+                   std::uint32_t{values[2]} | std::uint32_t{values[3]} << 16);
+  } else if constexpr (sizeof(Word) == 4) {
+    *reinterpret_cast<uint4*>(to) =
+        make_uint4(static_cast<unsigned>(values[0]), static_cast<unsigned>(values[1]),
+                   static_cast<unsigned>(values[2]), static_cast<unsigned>(values[3]));
+  } else {
+    auto* const pairs = reinterpret_cast<ulonglong2*>(to);
+    pairs[0] = make_ulonglong2(values[0], values[1]);
+    pairs[1] = make_ulonglong2(values[2], values[3]);
+  }
+}
+
 // Bytes at any address, of which eight at a time are loaded that are not the last of the data: no
 // end is looked at. has_odd_words: the word of the first byte is at an odd multiple of four; then
 // the second and the third of three words are loaded at once, otherwise the first and the second.
@@ -228,7 +264,9 @@ CFCK_DEVICE std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
 }
 
 std::uint32_t atomic_add(std::uint32_t* where, std::uint32_t value);
+std::uint64_t atomic_add(std::uint64_t* where, std::uint64_t value);
 std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value);
+CFCK_DEVICE void fence() {}
 
 std::uint32_t load_byte(const std::uint8_t* from);
 std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t* end);
@@ -261,6 +299,13 @@ CFCK_DEVICE PendingLong ask_long(const std::uint8_t* from, unsigned n_bytes) {
 CFCK_DEVICE std::uint32_t take(const PendingWord& word, const std::uint8_t*) { return word.word; }
 CFCK_DEVICE std::uint64_t take(const PendingLong& word, const std::uint8_t*) {
   return std::uint64_t{word.high} << 32 | word.low;
+}
+
+template <class Word>
+CFCK_DEVICE void store_four(Word* to, const Word* values) {
+  for (unsigned t = 0; t < 4; ++t) {
+    to[t] = values[t];
+  }
 }
 
 // Stops unless the word of the byte is at an odd or even multiple of four.

@@ -189,6 +189,20 @@ CFCK_DEVICE std::uint64_t scrambled(std::uint64_t sum, std::uint64_t secret) {
   return (sum ^ sum >> 47 ^ secret) * Xxh3::kPrime32_1;
 }
 
+// The hash of n_bytes whose columns have the lane's sum: pairs of columns are folded; lanes of even
+// columns have the pairs.
+CFCK_DEVICE std::uint64_t xxh3_of_columns(std::uint64_t sum, unsigned column,
+                                          std::uint32_t n_bytes) {
+  const std::uint64_t keyed = sum ^ secret_at(11 + 8 * column);
+  const std::uint64_t folded = folded_product(keyed, shuffle_64(keyed, lane() ^ 1));
+  std::uint64_t hash = n_bytes * Xxh3::kPrime64_1;
+  CFCK_UNROLL
+  for (unsigned i = 0; i < 8; i += 2) {
+    hash += shuffle_64(folded, i);
+  }
+  return xxh3_avalanche(hash);
+}
+
 // The hash of more than 240 bytes. Lane l has column l mod 8.
 class Xxh3Long {
  public:
@@ -196,64 +210,21 @@ class Xxh3Long {
       : data_(data),
         n_bytes_(n_bytes),
         n_blocks_((n_bytes - 1) / Xxh3::kBlockBytes),
-        sum_(initial_sum(column())),
-        scramble_secret_(secret_word(Xxh3::kStripes + column())) {}
+        sum_(initial_sum(column())) {}
 
   CFCK_DEVICE std::uint64_t hash() {
-    const std::uint32_t together = n_blocks_ / kTogether * kTogether;
-    // Lanes whose addresses are odd multiples of four load other words, and all lanes are alike.
-    if ((reinterpret_cast<std::uintptr_t>(data_) & 4) == 0) {
-      add_blocks<false>(together);
-    } else {
-      add_blocks<true>(together);
-    }
     CFCK_NO_UNROLL
-    for (std::uint32_t block = together; block <= n_blocks_; ++block) {
+    for (std::uint32_t block = 0; block <= n_blocks_; ++block) {
       add_block(block);
     }
-    // Pairs of columns are folded; lanes of even columns have the pairs.
-    const std::uint64_t keyed = sum_ ^ secret_at(11 + 8 * column());
-    const std::uint64_t folded = folded_product(keyed, shuffle_64(keyed, lane() ^ 1));
-    std::uint64_t hash = n_bytes_ * Xxh3::kPrime64_1;
-    for (unsigned i = 0; i < 8; i += 2) {
-      hash += shuffle_64(folded, i);
-    }
-    return xxh3_avalanche(hash);
+    return xxh3_of_columns(sum_, column(), n_bytes_);
   }
 
  private:
-  static constexpr std::uint32_t kTogether = 4;  // blocks that are added up side by side
+  static constexpr unsigned kTogether = 4;  // stripes that are added up side by side
 
   CFCK_DEVICE static unsigned column() { return lane() % 8; }
   CFCK_DEVICE static unsigned quarter() { return lane() / 8; }
-
-  // The first `end` blocks, four at a time, and then scrambled one after another. The words of the
-  // secret stay in registers.
-  template <bool has_odd_words>
-  CFCK_DEVICE void add_blocks(std::uint32_t end) {
-    std::uint64_t secrets[Xxh3::kStripes];
-    CFCK_UNROLL
-    for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
-      secrets[stripe] = secret_word(stripe + column());
-    }
-    const std::uint8_t* from = data_ + quarter() * Xxh3::kBlockBytes + 8 * column();
-    CFCK_NO_UNROLL
-    for (std::uint32_t first = 0; first < end; first += kTogether) {
-      StripeSums sums;
-      // The data goes on after every block.
-      const FollowedBytes<has_odd_words> block(from);
-      CFCK_UNROLL
-      for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
-        sums.add(block.load_64(stripe * Xxh3::kStripeBytes), secrets[stripe]);
-      }
-      const std::uint64_t of_block = sums.of_column();
-      CFCK_UNROLL
-      for (unsigned i = 0; i < kTogether; ++i) {
-        sum_ = scrambled(sum_ + shuffle_64(of_block, 8 * i + column()), scramble_secret_);
-      }
-      from += kTogether * Xxh3::kBlockBytes;
-    }
-  }
 
   // One block, four stripes at a time; or what is after the last whole one, which has a stripe of
   // its own at the end of the data.
@@ -277,14 +248,13 @@ class Xxh3Long {
     of_block += shuffle_64(of_block, lane() ^ 8);
     of_block += shuffle_64(of_block, lane() ^ 16);
     sum_ += of_block;
-    sum_ = is_whole ? scrambled(sum_, scramble_secret_) : sum_;
+    sum_ = is_whole ? scrambled(sum_, secret_word(Xxh3::kStripes + column())) : sum_;
   }
 
   const std::uint8_t* data_;
   std::uint32_t n_bytes_;
   std::uint32_t n_blocks_;  // whole ones, with data after them
   std::uint64_t sum_;
-  std::uint64_t scramble_secret_;
 };
 
 // Returns the hash, the same in all lanes.
@@ -292,6 +262,80 @@ CFCK_DEVICE std::uint64_t warp_hash64(const std::uint8_t* data, std::uint32_t n_
   return n_bytes <= 16    ? xxh3_short(data, n_bytes)
          : n_bytes <= 240 ? xxh3_medium(data, n_bytes)
                           : Xxh3Long(data, n_bytes).hash();
+}
+
+inline constexpr std::uint32_t kHashTileBytes = 4 * Xxh3::kBlockBytes;
+
+// Adds up tiles that have data after them: whole ones, whose four blocks are added up side by side,
+// a quarter of the warp for each. The words of the secret stay in registers.
+class Xxh3Tiles {
+ public:
+  CFCK_DEVICE Xxh3Tiles() : scramble_secret_(secret_word(Xxh3::kStripes + column())) {
+    CFCK_UNROLL
+    for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
+      secrets_[stripe] = secret_word(stripe + column());
+    }
+    // The last stripe of data has a secret of its own.
+    if (quarter() == 3) {
+      secrets_[Xxh3::kStripes - 1] = secret_at(121 + 8 * column());
+    }
+  }
+
+  // Returns what n tiles from `data` on, of which the first has number `first`, add to the tiled
+  // hash; the same in all lanes.
+  CFCK_DEVICE std::uint64_t sum_of(const std::uint8_t* data, std::uint32_t first,
+                                   std::uint32_t n) const {
+    // Lanes whose addresses are odd multiples of four load other words, and all lanes are alike.
+    return (reinterpret_cast<std::uintptr_t>(data) & 4) == 0 ? sum_with<false>(data, first, n)
+                                                             : sum_with<true>(data, first, n);
+  }
+
+ private:
+  CFCK_DEVICE static unsigned column() { return lane() % 8; }
+  CFCK_DEVICE static unsigned quarter() { return lane() / 8; }
+
+  template <bool has_odd_words>
+  CFCK_DEVICE std::uint64_t sum_with(const std::uint8_t* data, std::uint32_t first,
+                                     std::uint32_t n) const {
+    std::uint64_t sum = 0;
+    const std::uint8_t* from = data + quarter() * Xxh3::kBlockBytes + 8 * column();
+    CFCK_NO_UNROLL
+    for (std::uint32_t tile = first; tile < first + n; ++tile) {
+      StripeSums sums;
+      const FollowedBytes<has_odd_words> block(from);
+      CFCK_UNROLL
+      for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
+        sums.add(block.load_64(stripe * Xxh3::kStripeBytes), secrets_[stripe]);
+      }
+      const std::uint64_t of_block = sums.of_column();
+      std::uint64_t columns = initial_sum(column());
+      CFCK_UNROLL
+      for (unsigned i = 0; i < 3; ++i) {
+        columns = scrambled(columns + shuffle_64(of_block, 8 * i + column()), scramble_secret_);
+      }
+      columns += shuffle_64(of_block, 24 + column());
+      sum += (2 * std::uint64_t{tile} + 1) * xxh3_of_columns(columns, column(), kHashTileBytes);
+      from += kHashTileBytes;
+    }
+    return sum;
+  }
+
+  std::uint64_t secrets_[Xxh3::kStripes];
+  std::uint64_t scramble_secret_;
+};
+
+// Returns what some bytes add to the tiled hash (base/hashing/hashing.hpp), the same in all lanes:
+// tiles from number `first` on, all whole if there is data after them, the last ones otherwise.
+CFCK_DEVICE std::uint64_t warp_tile_sum(const std::uint8_t* data, std::uint32_t n_bytes,
+                                        std::uint32_t first, bool are_last) {
+  const std::uint32_t n_followed =
+      are_last ? (n_bytes == 0 ? 0 : (n_bytes - 1) / kHashTileBytes) : n_bytes / kHashTileBytes;
+  std::uint64_t sum = n_followed == 0 ? 0 : Xxh3Tiles().sum_of(data, first, n_followed);
+  if (are_last) {
+    const std::uint32_t rest = n_followed * kHashTileBytes;
+    sum += (2 * std::uint64_t{first + n_followed} + 1) * warp_hash64(data + rest, n_bytes - rest);
+  }
+  return sum;
 }
 
 }  // namespace cfck::simt

@@ -12,8 +12,8 @@
 #include "codec/entropy/zstd/frame.hpp"
 #include "codec/entropy/zstd/huffman.hpp"
 #include "codec/symboliser/bin_stream.hpp"
-#include "codec/symboliser/byte_planes.hpp"
 #include "codec/symboliser/kernel_levels.hpp"
+#include "codec/symboliser/packed_bits.hpp"
 
 namespace {
 
@@ -163,49 +163,54 @@ void write_frame(benchmark::State& state) {
   count_bytes(state, kValues);
 }
 
-// The comparison that justifies byte_planes_x86.hpp: packing planes with the plain kernels.
-void pack_planes_plain(benchmark::State& state) {
+// The comparison that justifies packed_bits_x86.hpp: eight values at a time, without vectors.
+constexpr unsigned kWidth = 7;
+
+void pack_bits_plain(benchmark::State& state) {
   const SplitChunk<FormatBf16> chunk;
-  std::uint8_t planes[8 * kPlaneBytes];
+  std::uint8_t packed[kGroupSize];
   for (auto _ : state) {
-    for (unsigned plane = 0; plane < 6; ++plane) {
-      pack_plane<std::uint8_t, SerialLanes>(chunk.symbols.data(), 5 - plane,
-                                            planes + plane * kPlaneBytes);
+    for (unsigned i = 0; i < kGroupSize / 8; ++i) {
+      std::uint64_t some;
+      std::memcpy(&some, chunk.symbols.data() + 8 * i, sizeof(some));
+      some = gather_eight(some, kWidth);
+      std::memcpy(packed + kWidth * i, &some, kWidth);
     }
-    benchmark::DoNotOptimize(planes);
+    benchmark::DoNotOptimize(packed);
   }
   count_bytes(state, kGroupSize);
 }
 
-void pack_planes_tuned(benchmark::State& state) {
+void pack_bits_tuned(benchmark::State& state) {
   const SplitChunk<FormatBf16> chunk;
-  std::uint8_t planes[8 * kPlaneBytes];
+  std::uint8_t packed[kGroupSize];
   for (auto _ : state) {
-    pack_byte_planes(chunk.symbols.data(), 6, planes);
-    benchmark::DoNotOptimize(planes);
+    pack_bits(chunk.symbols.data(), kWidth, packed);
+    benchmark::DoNotOptimize(packed);
   }
   count_bytes(state, kGroupSize);
 }
 
-void unpack_planes_plain(benchmark::State& state) {
+void unpack_bits_plain(benchmark::State& state) {
   const SplitChunk<FormatBf16> chunk;
   std::uint8_t bytes[kGroupSize];
   for (auto _ : state) {
-    std::memset(bytes, 0, sizeof(bytes));
-    for (unsigned plane = 0; plane < 6; ++plane) {
-      unpack_plane<std::uint8_t, SerialLanes>(chunk.symbols.data() + plane * kPlaneBytes, 5 - plane,
-                                              bytes);
+    for (unsigned i = 0; i < kGroupSize / 8; ++i) {
+      std::uint64_t some;
+      std::memcpy(&some, chunk.symbols.data() + kWidth * i, sizeof(some));
+      some = spread_eight(some, kWidth);
+      std::memcpy(bytes + 8 * i, &some, sizeof(some));
     }
     benchmark::DoNotOptimize(bytes);
   }
   count_bytes(state, kGroupSize);
 }
 
-void unpack_planes_tuned(benchmark::State& state) {
+void unpack_bits_tuned(benchmark::State& state) {
   const SplitChunk<FormatBf16> chunk;
   std::uint8_t bytes[kGroupSize];
   for (auto _ : state) {
-    unpack_byte_planes(chunk.symbols.data(), 6, bytes);
+    unpack_bits(chunk.symbols.data(), kWidth, bytes);
     benchmark::DoNotOptimize(bytes);
   }
   count_bytes(state, kGroupSize);
@@ -226,10 +231,10 @@ BENCHMARK_TEMPLATE(split, FormatF32);
 BENCHMARK_TEMPLATE(merge, FormatBf16);
 BENCHMARK_TEMPLATE(merge, FormatF32);
 BENCHMARK(write_frame);
-BENCHMARK(pack_planes_plain);
-BENCHMARK(pack_planes_tuned);
-BENCHMARK(unpack_planes_plain);
-BENCHMARK(unpack_planes_tuned);
+BENCHMARK(pack_bits_plain);
+BENCHMARK(pack_bits_tuned);
+BENCHMARK(unpack_bits_plain);
+BENCHMARK(unpack_bits_tuned);
 
 }  // namespace
 

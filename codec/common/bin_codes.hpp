@@ -145,7 +145,7 @@ constexpr std::size_t group_symbols(const BinCode& code, std::size_t n_values) {
 
 template <class Code>
 constexpr std::size_t group_raw_bytes(const Code& code, std::size_t n_values) {
-  return code.low_bits * ((n_values + 7) / 8);
+  return packed_bytes(code.low_bits, n_values);
 }
 
 }  // namespace CFCK_CPU_NAMESPACE

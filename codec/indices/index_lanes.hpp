@@ -85,12 +85,10 @@ struct ByteLanes {
   }
   std::uint64_t zero_bits() const { return _mm512_testn_epi8_mask(v, v); }
   std::uint64_t equal_bits(ByteLanes other) const { return _mm512_cmpeq_epi8_mask(v, other.v); }
-  // Returns the double, plus one where a bit of `plane` is set.
-  ByteLanes twice_plus(const std::byte* plane) const {
-    std::uint64_t bits;
-    __builtin_memcpy(&bits, plane, sizeof(bits));
-    const __m512i twice = _mm512_add_epi8(v, v);
-    return {_mm512_mask_sub_epi8(twice, bits, twice, _mm512_set1_epi8(-1))};
+  // Returns the products with 2^power, below 8.
+  ByteLanes times_power(unsigned power) const {
+    const __m512i moved = _mm512_sll_epi16(v, _mm_cvtsi32_si128(static_cast<int>(power)));
+    return {_mm512_and_si512(moved, _mm512_set1_epi8(static_cast<char>(0xff << power)))};
   }
   bool any_above(ByteLanes limit) const { return _mm512_cmpgt_epu8_mask(v, limit.v) != 0; }
 
@@ -196,16 +194,10 @@ struct ByteLanes {
   }
   std::uint64_t zero_bits() const { return bits(_mm256_cmpeq_epi8(v, _mm256_setzero_si256())); }
   std::uint64_t equal_bits(ByteLanes other) const { return bits(_mm256_cmpeq_epi8(v, other.v)); }
-  // Returns the double, plus one where a bit of `plane` is set.
-  ByteLanes twice_plus(const std::byte* plane) const {
-    const __m256i byte_of = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2,
-                                             2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
-    const __m256i bit_of = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
-    int word;
-    __builtin_memcpy(&word, plane, sizeof(word));
-    const __m256i spread =
-        _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(word), byte_of), bit_of);
-    return {_mm256_sub_epi8(_mm256_add_epi8(v, v), _mm256_cmpeq_epi8(spread, bit_of))};
+  // Returns the products with 2^power, below 8.
+  ByteLanes times_power(unsigned power) const {
+    const __m256i moved = _mm256_sll_epi16(v, _mm_cvtsi32_si128(static_cast<int>(power)));
+    return {_mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>(0xff << power)))};
   }
   bool any_above(ByteLanes limit) const { return bits(at_most(limit)) != 0xffffffffu; }
 

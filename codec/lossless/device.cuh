@@ -20,9 +20,8 @@ namespace cfck::codec {
 
 inline constexpr unsigned kLosslessPlaces = 2 + kLosslessTables;
 
-// A group's raw bits take at most 52 planes of 16 bytes, and one group more than the lanes carry is
-// in the tail.
-inline constexpr unsigned kMaxGroupRawBytes = 52 * 16;
+// A value has at most 52 raw bits, and one group more than the lanes carry is in the tail.
+inline constexpr unsigned kMaxGroupRawBytes = 52 * kGroupSize / 8;
 inline constexpr unsigned kMaxTailBytes =
     kMaxGroupRawBytes + kMaxDeviceLaneSets * simt::kWarpLanes * kRansStateBits / 8;
 
@@ -44,8 +43,7 @@ struct LosslessWarpShared : LosslessShared {
 // How plain groups of a format are laid out: whole ones with signs and without trailing zero bits.
 template <class Format>
 struct PlainGroups {
-  static constexpr unsigned kPlanes = Format::kRawBits - Format::kLowBits;
-  static constexpr unsigned kBytes = (kPlanes + Format::kLowBits) * (kGroupSize / 8);
+  static constexpr unsigned kBytes = Format::kRawBits * (kGroupSize / 8);
   static constexpr unsigned kMaxRun =
       StagedShared<kLosslessStageBytes>::kMaxRunBytes / kBytes;  // groups
   static constexpr unsigned kRun = kMaxRun < 16 ? kMaxRun : 16;
@@ -128,13 +126,29 @@ class LosslessWarp {
     return static_cast<Word>((bits & kRawMask) | sign | static_cast<Bits>(top) << kTopShift);
   }
 
+  // Returns the raw bits of value i of a group of n values, whose raw bits are at `raw`.
+  CFCK_DEVICE static Word raw_bits_of(const std::uint8_t* raw, bool has_signs,
+                                      unsigned trailing_zero_bits, unsigned n, unsigned i) {
+    constexpr unsigned kLowBytes = Format::kLowBits / 8;
+    const unsigned low_bits = trailing_zero_bits == 0 ? Format::kLowBits : 0;
+    const unsigned last = trailing_zero_bits + low_bits;
+    const unsigned n_bits = Format::kRawBits - (has_signs ? 0 : 1) - last;
+    auto bits = static_cast<Word>(bits_of_value<Word>(raw, n_bits, n, i) << last);
+    if constexpr (kLowBytes != 0) {
+      if (low_bits != 0) {
+        bits |= load_low<kLowBytes>(raw + packed_bytes(n_bits, n) + i * kLowBytes);
+      }
+    }
+    return bits;
+  }
+
   template <unsigned n_bytes>
-  CFCK_DEVICE static Word load_low(const std::uint8_t* from, std::size_t offset = 0) {
+  CFCK_DEVICE static Word load_low(const std::uint8_t* from) {
     constexpr Word kMask = static_cast<Word>((std::uint64_t{1} << 8 * n_bytes) - 1);
     if constexpr (n_bytes <= 4) {
-      return static_cast<Word>(simt::load_bytes(from, n_bytes, offset)) & kMask;
+      return static_cast<Word>(simt::load_bytes(from, n_bytes)) & kMask;
     } else {
-      return static_cast<Word>(simt::load_long(from, n_bytes, offset)) & kMask;
+      return static_cast<Word>(simt::load_long(from, n_bytes)) & kMask;
     }
   }
 
@@ -265,25 +279,24 @@ class LosslessWarp {
 
   CFCK_DEVICE void decode_staged_group(WordStream<n_sets>& words, std::uint32_t facts,
                                        const std::uint8_t* stage, Word* values) {
-    Bits bits[kLaneValues] = {};
-    load_raw_bits<true>(stage, 0, kGroupSize, bits);
+    const CommonBits bits(stage);
     const DeviceTable& table = shared_.tables[2 + facts % kPhases];
     const auto first = static_cast<std::uint32_t>(static_cast<std::int32_t>(facts) >> 2);
     const std::uint32_t top_of_lane = top_below(first, simt::lane());
-    std::uint32_t symbols[kLaneValues];
-    bool has_escape = false;
+    Word out[kLaneValues];
+    std::uint32_t escapes = 0;
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
       if (t % n_sets == 0) {
         words.refill();
       }
-      symbols[t] = words.step(t % n_sets, table);
-      has_escape = has_escape || symbols[t] == Format::kSymbolEscape;
-      const std::uint32_t top = simt::shuffle(top_of_lane, symbols[t]);
-      values[t * simt::kWarpLanes + simt::lane()] = value_of(bits[t], top);
+      const std::uint32_t symbol = words.step(t % n_sets, table);
+      escapes |= (symbol == Format::kSymbolEscape ? 1u : 0u) << t;
+      out[t] = value_of(bits.of(t), simt::shuffle(top_of_lane, symbol));
     }
-    if (simt::any(has_escape)) {
-      store_escapes(symbols, values);
+    simt::store_four(values + kLaneValues * simt::lane(), out);
+    if (simt::any(escapes != 0)) {
+      store_escapes(true, escapes, values);
     }
   }
 #endif
@@ -321,15 +334,12 @@ class LosslessWarp {
     CFCK_NO_UNROLL
     for (std::uint32_t g = first; g < last; ++g, values += kGroupSize) {
       const std::uint32_t group = groups[g];
-      const bool is_whole = g < n_whole;
-      if (is_whole && is_plain_group(group) && has_signs_) {
-        raw = decode_group<true, true>(group, kGroupSize, raw, values);
+      if (g < n_whole && is_plain_group(group) && has_signs_) {
+        raw = decode_group<true>(group, kGroupSize, raw, values);
       } else if (is_zero_group(group)) {
         store_zeros(values, size_of_group(n_values_, g));
-      } else if (is_whole) {
-        raw = decode_group<false, true>(group, kGroupSize, raw, values);
       } else {
-        raw = decode_group<false, false>(group, size_of_group(n_values_, g), raw, values);
+        raw = decode_group<false>(group, size_of_group(n_values_, g), raw, values);
       }
     }
     return raw;
@@ -343,79 +353,97 @@ class LosslessWarp {
 
   // Decodes a group of n values. Almost all groups are whole and have signs and no trailing zero
   // bits: is_common.
-  template <bool is_common, bool is_whole>
+  template <bool is_common>
   CFCK_DEVICE const std::uint8_t* decode_group(std::uint32_t group, unsigned n,
                                                const std::uint8_t* raw, Word* values) {
-    Bits bits[kLaneValues] = {};
-    raw = load_raw_bits<is_common>(raw, trailing_zero_bits_of(group), n, bits);
+    // For others, and for words of 64 bits, there are not enough registers to have the bits of all
+    // four values at once.
+    constexpr bool kAtOnce = is_common && kIsStaged;
+    std::conditional_t<kAtOnce, CommonBits, NoBits> bits(raw);
+    const bool is_whole = is_common || n == kGroupSize;
+    const unsigned trailing_zero_bits = is_common ? 0 : trailing_zero_bits_of(group);
+    const bool has_signs = is_common || has_signs_;
     const std::uint32_t scale_bin = bin_of(group);
     const DeviceTable& table = shared_.tables[2 + scale_bin % kPhases];
     const std::uint32_t top_of_lane = top_of_symbol(scale_bin, simt::lane());
-    bool has_escape = false;
-    std::uint32_t symbols[kLaneValues] = {};
+    Word out[kLaneValues] = {};
+    std::uint32_t escapes = 0;
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
       const unsigned i = t * simt::kWarpLanes + simt::lane();
-      if (is_whole || t * simt::kWarpLanes < n) {
+      if (is_common || t * simt::kWarpLanes < n) {
         if (t % n_sets == 0) {
           fill_rings(lanes_);
         }
-        const bool is_active = is_whole || i < n;
+        const bool is_active = is_common || i < n;
         const std::uint32_t symbol = decode_step(lanes_, t % n_sets, table, is_active);
+        escapes |= (is_active && symbol == Format::kSymbolEscape ? 1u : 0u) << t;
         const std::uint32_t top = simt::shuffle(top_of_lane, symbol);
-        symbols[t] = is_active ? symbol : 0;
-        has_escape = has_escape || symbols[t] == Format::kSymbolEscape;
-        if (is_active) {
-          values[i] = value_of(bits[t], top);
+        if constexpr (kAtOnce) {
+          out[t] = value_of(bits.of(t), top);
+        } else if (is_active) {
+          const unsigned place = place_in_group(is_whole, t, simt::lane());
+          values[place] = value_of(raw_bits_of(raw, has_signs, trailing_zero_bits, n, place), top);
         }
       }
     }
-    if (simt::any(has_escape)) {
-      store_escapes(symbols, values);
+    if (kAtOnce) {
+      simt::store_four(values + kLaneValues * simt::lane(), out);
     }
-    return raw;
+    if (simt::any(escapes != 0)) {
+      store_escapes(is_whole, escapes, values);
+    }
+    return raw + group_raw_bytes(has_signs, trailing_zero_bits, n);
   }
 
-  // Reads the raw bits of the lane's values; returns what follows those of the group. For common
-  // groups all numbers of planes are constants.
-  template <bool is_common>
-  CFCK_DEVICE const std::uint8_t* load_raw_bits(const std::uint8_t* raw,
-                                                unsigned trailing_zero_bits, unsigned n,
-                                                Bits* bits) const {
-    trailing_zero_bits = is_common ? 0 : trailing_zero_bits;
-    const unsigned low_bits = is_common || trailing_zero_bits == 0 ? Format::kLowBits : 0;
-    const unsigned n_bits = Format::kRawBits - (is_common || has_signs_ ? 0 : 1);
-    raw = add_planes(raw, n_bits, trailing_zero_bits + low_bits, n, bits);
-    if constexpr (Format::kLowBits != 0) {
-      if (low_bits != 0) {
-        constexpr unsigned kLowBytes = Format::kLowBits / 8;
-        CFCK_UNROLL
-        for (unsigned t = 0; t < kLaneValues; ++t) {
-          const unsigned i = t * simt::kWarpLanes + simt::lane();
-          if (i < n) {
-            bits[t] |= load_low<kLowBytes>(raw + simt::lane() * kLowBytes,
-                                           t * simt::kWarpLanes * kLowBytes);
-          }
-        }
-        raw += n * kLowBytes;
+  struct NoBits {
+    CFCK_DEVICE explicit NoBits(const std::uint8_t*) {}
+  };
+  // The raw bits of the lane's four values of a common group, in as few registers as they fit.
+  struct CommonBits {
+    std::uint32_t packed = 0;
+    std::uint32_t bytes = 0;
+    std::uint64_t low = 0;
+
+    CFCK_DEVICE explicit CommonBits(const std::uint8_t* raw) {
+      if constexpr (kWidth != 0) {
+        packed = load_neighbours(raw, kWidth);
+        raw += kWidth * (kGroupSize / 8);
+      }
+      if constexpr (kHighBits >= 8) {
+        bytes = simt::load_bytes(raw + kLaneValues * simt::lane(), kLaneValues);
+      }
+      if constexpr (Format::kLowBits == 16) {
+        low = simt::load_long(raw + 2 * kLaneValues * simt::lane(), 2 * kLaneValues);
       }
     }
-    return raw;
-  }
 
-  // Stores escaped values in order, over what is there.
-  CFCK_DEVICE void store_escapes(const std::uint32_t* symbols, Word* values) {
-    CFCK_UNROLL
-    for (unsigned t = 0; t < kLaneValues; ++t) {
-      const bool is_escape = symbols[t] == Format::kSymbolEscape;
-      const std::uint32_t votes = simt::ballot(is_escape);
-      const std::uint32_t number = escape_at_ + simt::popcount(votes & simt::lanes_below());
-      if (is_escape && (number + 1) * sizeof(Word) <= s_.escapes.n_bytes) {
-        values[t * simt::kWarpLanes + simt::lane()] =
+    CFCK_DEVICE Bits of(unsigned t) const {
+      Bits bits = packed >> (kWidth * t) & ((1u << kWidth) - 1);
+      if constexpr (kHighBits >= 8) {
+        bits = bits << 8 | (bytes >> (8 * t) & 0xff);
+      }
+      if constexpr (Format::kLowBits == 16) {
+        bits = bits << 16 | (static_cast<std::uint32_t>(low >> (16 * t)) & 0xffff);
+      }
+      return bits;
+    }
+
+   private:
+    static constexpr unsigned kHighBits = Format::kRawBits - Format::kLowBits;
+    static constexpr unsigned kWidth = kHighBits % 8;
+  };
+
+  // Stores escaped values of a group in order, over what is there. Bit t of `escapes` is for number
+  // t of the lane.
+  CFCK_DEVICE void store_escapes(bool is_whole, std::uint32_t escapes, Word* values) {
+    escape_at_ += each_marked(is_whole, escapes, [&](unsigned t, std::uint32_t number) {
+      number += escape_at_;
+      if ((number + 1) * sizeof(Word) <= s_.escapes.n_bytes) {
+        values[place_in_group(is_whole, t, simt::lane())] =
             load_value<Word>(s_.escapes.data + number * sizeof(Word));
       }
-      escape_at_ += simt::popcount(votes);
-    }
+    });
   }
 
   const DeviceChunk& chunk_;

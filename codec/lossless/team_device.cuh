@@ -65,7 +65,7 @@ class LosslessTeamWarp {
     escapes_.share(shared_.team);
     simt::sync_block();
     fits_ = fits_ && escapes_.are_all(shared_.team);
-    escapes_.each(shared_.team, [&](std::uint32_t number, std::uint32_t i) {
+    escapes_.each(shared_.team, n_whole, [&](std::uint32_t number, std::uint32_t i) {
       values_[i] = load_value<Word>(s_.escapes.data + std::size_t{number} * sizeof(Word));
     });
     simt::sync_block();
@@ -77,42 +77,45 @@ class LosslessTeamWarp {
 
  private:
   static constexpr unsigned kLowBytes = Format::kLowBits / 8;
+  // The raw bits of plain groups: fewer than eight packed, and bytes.
+  static constexpr unsigned kRestBytes = kLowBytes != 0 ? kLowBytes : Format::kRawBits / 8;
+  static constexpr unsigned kHighBits = Format::kRawBits - 8 * kRestBytes;
+  static_assert(kHighBits > 1 && kHighBits < 8);
   struct NoBits {};
-  // The raw bits of a group without trailing zero bits, on their way.
+  // The raw bits of a group without trailing zero bits, on their way: the packed ones, and what
+  // follows these, if anything does: an integer or a byte.
   struct Asked {
-    ComingPlanes planes;
-    std::conditional_t<kLowBytes == 0, NoBits,
-                       std::conditional_t<kLowBytes <= 4, simt::PendingWord, simt::PendingLong>>
-        low;
+    simt::PendingWord packed;
+    std::conditional_t<kRestBytes == 0, NoBits,
+                       std::conditional_t<kRestBytes <= 4, simt::PendingWord, simt::PendingLong>>
+        rest;
   };
 
-  CFCK_DEVICE unsigned n_planes() const {
-    return Format::kRawBits - Format::kLowBits - (has_signs_ ? 0 : 1);
-  }
-  CFCK_DEVICE const std::uint8_t* low_bits_of(const std::uint8_t* raw) const {
-    const unsigned i = set_ * simt::kWarpLanes + simt::lane();
-    return raw + n_planes() * (kGroupSize / 8) + i * kLowBytes;
+  CFCK_DEVICE unsigned n_packed() const { return kHighBits - (has_signs_ ? 0 : 1); }
+  CFCK_DEVICE unsigned own_place() const { return place_in_group(true, set_, simt::lane()); }
+  CFCK_DEVICE const std::uint8_t* rest_of(const std::uint8_t* raw) const {
+    return raw + n_packed() * (kGroupSize / 8) + own_place() * kRestBytes;
   }
 
   CFCK_DEVICE Asked ask_raw_bits(std::uint32_t group, const std::uint8_t* raw) const {
     Asked asked;
     if (is_plain_group(group)) {
-      asked.planes = ask_planes(raw, n_planes(), set_);
-      if constexpr (kLowBytes > 4) {
-        asked.low = simt::ask_long(low_bits_of(raw), kLowBytes);
-      } else if constexpr (kLowBytes != 0) {
-        asked.low = simt::ask_bytes(low_bits_of(raw), kLowBytes);
+      asked.packed = ask_packed(raw, n_packed(), own_place());
+      if constexpr (kRestBytes > 4) {
+        asked.rest = simt::ask_long(rest_of(raw), kRestBytes);
+      } else if constexpr (kRestBytes != 0) {
+        asked.rest = simt::ask_bytes(rest_of(raw), kRestBytes);
       }
     }
     return asked;
   }
 
   CFCK_DEVICE Word take_raw_bits(const Asked& asked, const std::uint8_t* raw) const {
-    auto bits = static_cast<Word>(
-        static_cast<Word>(take_planes(asked.planes, raw, n_planes(), set_)) << Format::kLowBits);
-    if constexpr (kLowBytes != 0) {
-      constexpr Word kMask = static_cast<Word>((std::uint64_t{1} << Format::kLowBits) - 1);
-      bits |= static_cast<Word>(simt::take(asked.low, low_bits_of(raw))) & kMask;
+    const std::uint32_t packed = take_packed(asked.packed, raw, n_packed(), own_place());
+    auto bits = static_cast<Word>(static_cast<Word>(packed) << (8 * kRestBytes));
+    if constexpr (kRestBytes != 0) {
+      constexpr Word kMask = static_cast<Word>((std::uint64_t{1} << (8 * kRestBytes)) - 1);
+      bits |= static_cast<Word>(simt::take(asked.rest, rest_of(raw))) & kMask;
     }
     return bits;
   }
@@ -139,15 +142,19 @@ class LosslessTeamWarp {
     const unsigned n = size_of_group(n_values_, g);
     if (is_zero_group(group)) {
       if (simt::lane() < n_values_of_set(set_, n)) {
-        *place_of(g) = 0;
+        *place_of(g, n) = 0;
       }
     } else {
-      decode_values<false>(g, group, n, load_raw_bits(raw, trailing_zero_bits_of(group), n));
+      const unsigned i = place_in_group(n == kGroupSize, set_, simt::lane());
+      decode_values<false>(
+          g, group, n,
+          i < n ? OneWarp::raw_bits_of(raw, has_signs_, trailing_zero_bits_of(group), n, i) : 0);
     }
   }
 
-  CFCK_DEVICE Word* place_of(std::uint32_t g) const {
-    return values_ + std::size_t{g} * kGroupSize + set_ * simt::kWarpLanes + simt::lane();
+  CFCK_DEVICE Word* place_of(std::uint32_t g, unsigned n) const {
+    return values_ + std::size_t{g} * kGroupSize +
+           place_in_group(n == kGroupSize, set_, simt::lane());
   }
 
   CFCK_DEVICE const DeviceTable& table_of(std::uint32_t group) const {
@@ -162,29 +169,13 @@ class LosslessTeamWarp {
       fill_rings(lanes_);
       const std::uint32_t symbol = decode_step(lanes_, 0, table_of(group), is_active);
       if (is_active) {
-        *place_of(g) = OneWarp::value_of(bits, OneWarp::top_of_symbol(bin_of(group), symbol));
+        *place_of(g, n) = OneWarp::value_of(bits, OneWarp::top_of_symbol(bin_of(group), symbol));
       }
       const std::uint32_t votes = simt::ballot(symbol == Format::kSymbolEscape && is_active);
       if (votes != 0) {
         fits_ = escapes_.add(g, votes) && fits_;
       }
     }
-  }
-
-  CFCK_DEVICE Word load_raw_bits(const std::uint8_t* raw, unsigned trailing_zero_bits,
-                                 unsigned n) const {
-    const unsigned low_bits = trailing_zero_bits == 0 ? Format::kLowBits : 0;
-    const unsigned n_bits = Format::kRawBits - (has_signs_ ? 0 : 1);
-    const unsigned last = trailing_zero_bits + low_bits;
-    Word bits = load_planes_of_set<Word>(raw, n_bits, last, n, set_);
-    if constexpr (kLowBytes != 0) {
-      const unsigned i = set_ * simt::kWarpLanes + simt::lane();
-      if (low_bits != 0 && i < n) {
-        const std::uint8_t* const low = raw + (n_bits - last) * ((n + 7) / 8);
-        bits |= OneWarp::template load_low<kLowBytes>(low + i * kLowBytes);
-      }
-    }
-    return bits;
   }
 
   const DeviceChunk& chunk_;

@@ -1,5 +1,7 @@
 // The passes over a chunk. Included once for each CPU level, by a source that is
 // compiled for it and defines CFCK_CPU_NAMESPACE.
+#include "base/cpu/x86_intrinsics.hpp"
+//
 #include <cstring>
 
 #if defined(__x86_64__)
@@ -8,10 +10,11 @@
 #include "codec/symboliser/group_split_x86.hpp"
 #endif
 #include "codec/entropy/rans/kernels/lanes.hpp"
-#ifdef CFCK_SYMBOL_WORDS
+#if defined(__AVX512VBMI2__)
 #include "codec/symboliser/group_merge_v4_vbmi.hpp"
 #include "codec/symboliser/group_split_v4_vbmi.hpp"
 #endif
+#include "codec/entropy/rans/kernels/symbol_order.hpp"
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/kernel_levels.hpp"
 #include "codec/symboliser/raw_bits.hpp"
@@ -25,7 +28,7 @@ namespace {
 template <class Format>
 constexpr bool has_word_kernels() {
   if constexpr (kHasHighWords<Format>) {
-    return HighWords<Format>::kRawBits <= 8;
+    return HighWords<Format>::kRawBits < 8;
   } else {
     return false;
   }
@@ -68,7 +71,7 @@ GroupAnalysis analyse_one(const std::byte* values, std::size_t n_values, std::si
 #if defined(__AVX2__)
   if constexpr (kHasHighWords<Format>) {
     GroupAnalysis found;
-#ifdef CFCK_SYMBOL_WORDS
+#if defined(__AVX512VBMI2__)
     if constexpr (kHasWordKernels<Format>) {
       if (n_values - index * kGroupSize >= kGroupSize &&
           analyse_halves(GroupHalves<Format>(values + index * kGroupSize * sizeof(Word)), found)) {
@@ -147,7 +150,12 @@ void write_escapes(const std::byte* values, const std::uint8_t* symbols, unsigne
   });
 }
 
-// Writes the symbols and raw bits of a group; returns whether any value escapes.
+// True if the symbols of whole groups have an order of their own: where lanes code them.
+template <class Format>
+inline constexpr bool kHasSymbolOrder = Format::kSymbolMantissaBits == 1;
+
+// Writes the symbols, in the order of the values, and raw bits of a group; returns whether any
+// value escapes.
 template <class Format>
 bool split_one(const std::byte* values, std::size_t n_values, std::size_t index,
                const GroupCode& code, bool has_signs, std::uint8_t* symbols, std::byte*& raw_bits) {
@@ -155,14 +163,8 @@ bool split_one(const std::byte* values, std::size_t n_values, std::size_t index,
 #if defined(__AVX2__)
   if constexpr (kHasWordKernels<Format>) {
     if (has_signs && code.trailing_zero_bits == 0 && n_values - index * kGroupSize >= kGroupSize) {
-      const std::byte* const group = values + index * kGroupSize * sizeof(Word);
-      bool escapes = false;
-#ifdef CFCK_SYMBOL_WORDS
-      if (!split_halves(GroupHalves<Format>(group), code.scale_bin, symbols, raw_bits))
-#endif
-      {
-        escapes = split_group_x86<Format>(group, code.scale_bin, symbols, raw_bits);
-      }
+      const bool escapes = split_group_x86<Format>(values + index * kGroupSize * sizeof(Word),
+                                                   code.scale_bin, symbols, raw_bits);
       raw_bits += raw_group_bytes<Format>(true, 0, kGroupSize);
       return escapes;
     }
@@ -187,9 +189,25 @@ void split_group_of(const std::byte* values, std::size_t n_values, std::size_t i
   const std::size_t left = n_values - index * kGroupSize;
   const unsigned n = left < kGroupSize ? static_cast<unsigned>(left) : kGroupSize;
   std::uint8_t*& stream = to.streams[layout.n_tables == 1 ? 0 : code.scale_bin % kPhases];
-  if (split_one<Format>(values, n_values, index, code, layout.has_signs, stream, to.raw)) {
-    write_escapes<Word>(values + index * kGroupSize * sizeof(Word), stream, n,
-                        Format::kSymbolEscape, to.escapes);
+  const std::byte* const group = values + index * kGroupSize * sizeof(Word);
+#if defined(__AVX512VBMI2__)
+  if constexpr (kHasWordKernels<Format>) {
+    if (layout.has_signs && code.trailing_zero_bits == 0 && n == kGroupSize &&
+        split_halves(GroupHalves<Format>(group), code.scale_bin, stream, to.raw)) {
+      stream += n;
+      to.raw += raw_group_bytes<Format>(true, 0, kGroupSize);
+      return;
+    }
+  }
+#endif
+  const bool is_reordered = kHasSymbolOrder<Format> && n == kGroupSize;
+  std::uint8_t ordered[kGroupSize];
+  std::uint8_t* const symbols = is_reordered ? ordered : stream;
+  if (split_one<Format>(values, n_values, index, code, layout.has_signs, symbols, to.raw)) {
+    write_escapes<Word>(group, symbols, n, Format::kSymbolEscape, to.escapes);
+  }
+  if (is_reordered) {
+    to_symbol_order(symbols, stream);
   }
   stream += n;
 }
@@ -218,7 +236,7 @@ CFCK_INLINE bool analyse_and_split_one([[maybe_unused]] const std::byte* values,
                                        [[maybe_unused]] GroupCode& code,
                                        [[maybe_unused]] ChunkAnalysis& result,
                                        [[maybe_unused]] SplitCursors& to) {
-#ifdef CFCK_SYMBOL_WORDS
+#if defined(__AVX512VBMI2__)
   if constexpr (kHasWordKernels<Format>) {
     const GroupHalves<Format> group(values);
     GroupAnalysis found;
@@ -228,9 +246,11 @@ CFCK_INLINE bool analyse_and_split_one([[maybe_unused]] const std::byte* values,
     code = code_of(found);
     result.has_signs = result.has_signs || found.has_signs;
     if (!split_halves(group, found.scale_bin, to.streams[0], to.raw)) [[unlikely]] {
-      split_group_x86<Format>(values, found.scale_bin, to.streams[0], to.raw);
-      write_escapes<typename Format::Word>(values, to.streams[0], kGroupSize, Format::kSymbolEscape,
+      std::uint8_t symbols[kGroupSize];
+      split_group_x86<Format>(values, found.scale_bin, symbols, to.raw);
+      write_escapes<typename Format::Word>(values, symbols, kGroupSize, Format::kSymbolEscape,
                                            to.escapes);
+      to_symbol_order(symbols, to.streams[0]);
     }
     to.streams[0] += kGroupSize;
     to.raw += raw_group_bytes<Format>(true, 0, kGroupSize);
@@ -266,147 +286,7 @@ ChunkAnalysis analyse_and_split(const std::byte* values, std::size_t n_values, G
   return result;
 }
 
-// Puts the next escapes where the symbols ask for them. False if there are too few, or a symbol is
-// above the escape.
-template <class Format>
-bool put_escapes(const std::uint8_t* symbols, unsigned n, MergeCursors& from, std::byte* values) {
-  constexpr std::size_t kBytes = sizeof(typename Format::Word);
-  return each_escape(symbols, n, Format::kSymbolEscape, [&](unsigned i) {
-    if (symbols[i] > Format::kSymbolEscape || from.n_escapes == 0) {
-      return false;
-    }
-    std::memcpy(values + i * kBytes, from.escapes, kBytes);
-    from.escapes += kBytes;
-    --from.n_escapes;
-    return true;
-  });
-}
-
-// Restores the values of a group from its symbols, of which there are 128, whatever n is: those
-// after the last value are ignored.
-template <class Format>
-CFCK_INLINE bool merge_one(const std::uint8_t* symbols, const GroupCode& code, bool has_signs,
-                           unsigned n, MergeCursors& from, std::byte* to) {
-  using Word = typename Format::Word;
-#if defined(__AVX2__)
-  if constexpr (kHasWordKernels<Format>) {
-    if (has_signs && code.trailing_zero_bits == 0 && n == kGroupSize) {
-      const bool escapes = merge_group_x86<Format>(symbols, code.scale_bin, from.raw, to);
-      from.raw += raw_group_bytes<Format>(true, 0, kGroupSize);
-      return !escapes || put_escapes<Format>(symbols, n, from, to);
-    }
-  }
-#endif
-  Word group[kGroupSize];
-  Word raw[kGroupSize];
-  from.raw = with_group_constants(
-      has_signs, code.trailing_zero_bits, n, [&](auto signs, auto trailing_zero_bits, auto count) {
-        return read_raw_bits<Format>(from.raw, signs, trailing_zero_bits, count, raw);
-      });
-  const bool escapes = merge_group<Format, SerialLanes>(symbols, code.scale_bin, raw, group);
-  std::memcpy(to, group, n == kGroupSize ? sizeof(group) : n * sizeof(Word));
-  return !escapes || put_escapes<Format>(symbols, n, from, to);
-}
-
-// Calls `merge(index, n, values of the group)` for each group that has symbols, until
-// one returns false; the others become zeros.
-template <class Word, class Merge>
-bool each_group(std::byte* values, std::size_t n_values, const GroupCode* groups, Merge&& merge) {
-  for (std::size_t index = 0; index * kGroupSize < n_values; ++index) {
-    const std::size_t left = n_values - index * kGroupSize;
-    const unsigned n = left < kGroupSize ? static_cast<unsigned>(left) : kGroupSize;
-    std::byte* const to = values + index * kGroupSize * sizeof(Word);
-    if (groups[index].kind == GroupKind::kAllZero) {
-      std::memset(to, 0, n * sizeof(Word));
-    } else if (!merge(index, n, to)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-template <class Format>
-bool merge(std::byte* values, std::size_t n_values, const GroupCode* groups,
-           const SymbolLayout& layout, MergeCursors& from) {
-  return each_group<typename Format::Word>(
-      values, n_values, groups, [&](std::size_t index, unsigned n, std::byte* to) {
-        const GroupCode& code = groups[index];
-        const std::uint8_t*& stream =
-            from.streams[layout.n_tables == 1 ? 0 : code.scale_bin % kPhases];
-        const bool fits = merge_one<Format>(stream, code, layout.has_signs, n, from, to);
-        stream += n;
-        return fits;
-      });
-}
-
-// Merges whole groups as their symbols are decoded, while these are still in registers.
-template <class Format, unsigned n_sets>
-bool merge_whole_groups(std::byte* values, std::size_t n_groups, const GroupCode* groups,
-                        bool has_signs, RansLanes& lanes, const RansDecodeTable* const* tables,
-                        MergeCursors& from) {
-  constexpr std::size_t kGroupBytes = kGroupSize * sizeof(typename Format::Word);
-  RansWords<n_sets> words(lanes);
-  RansRegisters<n_sets> registers(lanes, words);
-  alignas(64) std::uint8_t symbols[kGroupSize];
-  for (std::size_t g = 0; g < n_groups;) {
-    const std::size_t ready = registers.ready_groups();
-    for (const std::size_t end = g + (ready < n_groups - g ? ready : n_groups - g); g < end; ++g) {
-      std::byte* const to = values + g * kGroupBytes;
-      if (groups[g].kind == GroupKind::kAllZero) {
-        std::memset(to, 0, kGroupBytes);
-        continue;
-      }
-      const RansDecodeTable& table = *tables[groups[g].scale_bin % kPhases];
-#ifdef CFCK_SYMBOL_WORDS
-      if constexpr (kHasWordKernels<Format>) {
-        if (table.only_symbol == kRansSymbols) {
-          const SymbolWords in_registers = registers.decode_words(table);
-          if (has_signs && groups[g].trailing_zero_bits == 0 &&
-              merge_window_group<Format>(in_registers, groups[g].scale_bin, from.raw, to)) {
-            from.raw += raw_group_bytes<Format>(true, 0, kGroupSize);
-            continue;
-          }
-          in_registers.store(symbols);
-          if (!merge_one<Format>(symbols, groups[g], has_signs, kGroupSize, from, to)) {
-            return false;
-          }
-          continue;
-        }
-      }
-#endif
-      registers.decode_group(table, symbols);
-      if (!merge_one<Format>(symbols, groups[g], has_signs, kGroupSize, from, to)) {
-        return false;
-      }
-    }
-    if (!registers.in_bounds()) {
-      return false;
-    }
-  }
-  registers.store(lanes);
-  return true;
-}
-
-template <class Format>
-bool merge_coded(std::byte* values, std::size_t n_values, const GroupCode* groups,
-                 const SymbolLayout& layout, RansLanes& lanes, const RansDecodeTable* const* tables,
-                 MergeCursors& from) {
-  const std::size_t n_whole = n_values / kGroupSize;
-  const auto merge_groups = lanes.n_sets == 4   ? merge_whole_groups<Format, 4>
-                            : lanes.n_sets == 2 ? merge_whole_groups<Format, 2>
-                                                : merge_whole_groups<Format, 1>;
-  if (!merge_groups(values, n_whole, groups, layout.has_signs, lanes, tables, from)) {
-    return false;
-  }
-  return each_group<typename Format::Word>(
-      values + n_whole * kGroupSize * sizeof(typename Format::Word), n_values % kGroupSize,
-      groups + n_whole, [&](std::size_t, unsigned n, std::byte* to) {
-        const GroupCode& code = groups[n_whole];
-        std::uint8_t symbols[kGroupSize] = {};
-        return decode_group(lanes, *tables[code.scale_bin % kPhases], n, symbols) &&
-               merge_one<Format>(symbols, code, layout.has_signs, n, from, to);
-      });
-}
+#include "codec/symboliser/chunk_merge.inl"
 
 template <class Format>
 constexpr ChunkKernels<Format> make_chunk_kernels() {

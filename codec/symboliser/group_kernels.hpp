@@ -167,24 +167,5 @@ CFCK_HD bool merge_group(const std::uint8_t* symbols, std::uint32_t scale_bin,
          Format::kSymbolEscape;
 }
 
-// Specification, section 6: packs one bit plane of a group, 16 bytes, value i in bit i mod 8 of
-// byte i / 8.
-template <class Word, class Lanes>
-CFCK_HD void pack_plane(const Word* raw, unsigned bit, std::uint8_t* plane) {
-  std::uint32_t words[kGroupSize / 32];
-  Lanes::ballot(words, [&](unsigned i) { return ((raw[i] >> bit) & 1) != 0; });
-  for (unsigned byte = 0; byte < kGroupSize / 8; ++byte) {
-    plane[byte] = static_cast<std::uint8_t>(words[byte / 4] >> (8 * (byte % 4)));
-  }
-}
-
-template <class Word, class Lanes>
-CFCK_HD void unpack_plane(const std::uint8_t* plane, unsigned bit, Word* raw) {
-  Lanes::each([&](unsigned i) {
-    const Word value = (plane[i / 8] >> (i % 8)) & 1;
-    raw[i] = static_cast<Word>(raw[i] | static_cast<Word>(value << bit));
-  });
-}
-
 }  // namespace CFCK_CPU_NAMESPACE
 }  // namespace cfck::codec

@@ -1,11 +1,10 @@
-// group_merge_x86.hpp for x86-64-v4 with VBMI and GFNI: symbols come in registers, and planes
-// become values by products of bit matrices. cpu_levels_test compares them with the plain
+// group_merge_x86.hpp for x86-64-v4 with VBMI: symbols come in registers, and a shift of each byte
+// by its own amount spreads the raw bits. cpu_levels_test compares them with the plain
 // kernels.
 #pragma once
 
 #include "base/cpu/x86_intrinsics.hpp"
 //
-#include <array>
 #include <cstdint>
 
 #include "codec/entropy/rans/kernels/lanes.hpp"
@@ -15,70 +14,114 @@
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// For 32 values of a group, counted from the part's first: the bytes of the planes that each eight
-// bytes take, as a matrix whose row k, the last one first, makes bit k. The highest bit is the
-// sign; matrices come twice, for four values each.
-template <unsigned n_planes>
-struct PlaneMatrices {
-  alignas(64) std::uint8_t bytes[4][64];
+// 64 values as bytes are in this order, so that two registers of low and of high bytes become two
+// of words in order: the first eight values, then the first eight of the other 32, and so on.
+constexpr unsigned value_at(unsigned byte) { return byte / 16 * 8 + byte % 16 / 8 * 32 + byte % 8; }
 
-  constexpr PlaneMatrices() : bytes{} {
-    for (unsigned part = 0; part < 4; ++part) {
-      for (unsigned eight = 0; eight < 8; ++eight) {
-        for (unsigned row = 0; row < 8; ++row) {
-          // Row 7 - row makes bit `row`; rows without a plane take any.
-          const unsigned plane = row == 7 ? 0 : row + 1 < n_planes ? n_planes - 1 - row : 0;
-          bytes[part][8 * eight + 7 - row] =
-              static_cast<std::uint8_t>(16 * plane + 4 * part + eight / 2);
-        }
-      }
+// Where the raw bits of 64 values are: the bytes that each eight come from, and the bit of these at
+// which each begins.
+template <unsigned width>
+struct RawWindows {
+  alignas(64) std::uint8_t bytes[64];
+
+  constexpr RawWindows() : bytes{} {
+    for (unsigned i = 0; i < 64; ++i) {
+      bytes[i] = static_cast<std::uint8_t>(value_at(i / 8 * 8) / 8 * width + i % 8);
     }
   }
 };
 
+// For the symbols 0, 1, …: how far their exponents are below the first, and the bit of the mantissa
+// that they have, where it is in the low byte of a word.
+struct SymbolFields {
+  alignas(64) std::uint8_t exponents[64];
+  alignas(64) std::uint8_t mantissas[64];
+
+  constexpr SymbolFields() : exponents{}, mantissas{} {
+    for (unsigned i = 0; i < 64; ++i) {
+      exponents[i] = static_cast<std::uint8_t>(i / 2);
+      mantissas[i] = static_cast<std::uint8_t>(i % 2 << 6);
+    }
+  }
+};
+inline constexpr SymbolFields kSymbolFields;
+
+// The symbols of a group, one in each byte: 64 values in a register, ordered as above.
+struct OrderedSymbols {
+  __m512i of[2];
+
+  CFCK_INLINE explicit OrderedSymbols(const SymbolWords& symbols) {
+    // Words with two neighbours, then registers whose quarters have four lanes each.
+    const __m512i first = _mm512_or_si512(symbols.of[0], _mm512_slli_epi16(symbols.of[1], 8));
+    const __m512i second = _mm512_or_si512(symbols.of[2], _mm512_slli_epi16(symbols.of[3], 8));
+    const __m512i low = _mm512_unpacklo_epi16(first, second);
+    const __m512i high = _mm512_unpackhi_epi16(first, second);
+    of[0] = _mm512_permutex2var_epi64(low, _mm512_setr_epi64(0, 2, 1, 3, 8, 10, 9, 11), high);
+    of[1] = _mm512_permutex2var_epi64(low, _mm512_setr_epi64(4, 6, 5, 7, 12, 14, 13, 15), high);
+  }
+
+  // Stores them in the order of the values.
+  CFCK_INLINE void store(std::uint8_t* symbols) const {
+    const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    _mm512_storeu_si512(symbols, _mm512_permutexvar_epi64(order, of[0]));
+    _mm512_storeu_si512(symbols + 64, _mm512_permutexvar_epi64(order, of[1]));
+  }
+  // Returns whether all are of a window.
+  CFCK_INLINE bool are_below(unsigned limit) const {
+    return _mm512_cmpge_epu8_mask(_mm512_max_epu8(of[0], of[1]),
+                                  _mm512_set1_epi8(static_cast<char>(limit))) == 0;
+  }
+};
+
 // Merges the high words of a group as merge_group_x86() does. Writes nothing and returns false
-// where symbols are not all of the window.
+// where symbols are not all of the window. Low and high bytes of words are made apart: the low byte
+// ends with the lowest bit of the exponent, and tables have what follows from a symbol.
 template <class Format>
-CFCK_INLINE bool merge_window_group(const SymbolWords& symbols, std::uint32_t scale_bin,
+CFCK_INLINE bool merge_window_group(const OrderedSymbols& symbols, std::uint32_t scale_bin,
                                     const std::byte* raw, std::byte* values) {
   using High = HighWords<Format>;
-  constexpr unsigned kPlanes = High::kRawBits;
-  constexpr unsigned kRawMantissa = High::kRawMantissaBits;
-  static_assert(kPlanes > 4 && kPlanes <= 8 && kRawMantissa <= 7);
-  static constexpr PlaneMatrices<kPlanes> kMatrices;
-  const __m512i largest = _mm512_max_epu16(_mm512_max_epu16(symbols.of[0], symbols.of[1]),
-                                           _mm512_max_epu16(symbols.of[2], symbols.of[3]));
-  if (_mm512_cmpge_epu16_mask(largest, _mm512_set1_epi16(Format::kSymbolZero)) != 0) [[unlikely]] {
+  constexpr unsigned kWidth = High::kRawBits;
+  static_assert(kWidth == 7 && High::kMantissaBits == 7 && Format::kSymbolMantissaBits == 1);
+  static constexpr RawWindows<kWidth> kWindows;
+  if (!symbols.are_below(Format::kSymbolZero)) [[unlikely]] {
     return false;
   }
-  constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
-  const __m512i first = _mm512_set1_epi16(static_cast<short>(
-      window_top(scale_bin) * (1 << Format::kSymbolMantissaBits) + kTopMantissa));
-  const __m512i upper_planes = _mm512_loadu_si512(raw);
-  const __m512i lower_planes = _mm512_maskz_loadu_epi64((1u << (2 * (kPlanes - 4))) - 1, raw + 64);
-  // Columns give values 0 to 3 of eight, then 4 to 7; both bytes of a word get all planes.
-  const __m512i columns =
-      _mm512_set_epi64(static_cast<long long>(0x8080404020201010u), 0x0808040402020101,
-                       static_cast<long long>(0x8080404020201010u), 0x0808040402020101,
-                       static_cast<long long>(0x8080404020201010u), 0x0808040402020101,
-                       static_cast<long long>(0x8080404020201010u), 0x0808040402020101);
-  const __m512i raw_bits =
-      _mm512_set1_epi16(static_cast<short>(0x8000 | ((1 << kRawMantissa) - 1)));
-  const std::byte* const low = raw + kPlanes * (kGroupSize / 8);
-  for (unsigned part = 0; part < 4; ++part) {
-    const __m512i matrices = _mm512_permutex2var_epi8(
-        upper_planes, _mm512_load_si512(kMatrices.bytes[part]), lower_planes);
-    const __m512i planes = _mm512_gf2p8affine_epi64_epi8(columns, matrices, 0);
-    // See merge_group(); the mantissa increases once it is inverted.
-    const __m512i field = _mm512_xor_si512(_mm512_sub_epi16(first, symbols.of[part]),
-                                           _mm512_set1_epi16(static_cast<short>(kTopMantissa)));
-    WordLanes lanes{
-        _mm512_ternarylogic_epi32(raw_bits, planes, _mm512_slli_epi16(field, kRawMantissa), 0xca),
-        _mm512_setzero_si512()};
-    if constexpr (High::kHaveLow) {
-      lanes.low = _mm512_loadu_si512(low + 64 * part);
+  // Exponents of the symbols 0, 1, …, and the bit of the mantissa that a symbol has.
+  const __m512i symbol = _mm512_load_si512(kSymbolFields.mantissas);
+  const __m512i exponents =
+      _mm512_sub_epi8(_mm512_set1_epi8(static_cast<char>(window_top(scale_bin))),
+                      _mm512_load_si512(kSymbolFields.exponents));
+  // Bits that these shifts bring from neighbours are those that raw bits replace.
+  const __m512i low_bytes = _mm512_ternarylogic_epi32(
+      _mm512_set1_epi8(-0x80), _mm512_slli_epi16(exponents, 7), symbol, 0xca);
+  const __m512i high_bytes = _mm512_srli_epi16(exponents, 1);
+  const __m512i starts = _mm512_set1_epi64(static_cast<long long>(kWidth * 0x0706050403020100u));
+  const __m512i windows = _mm512_load_si512(kWindows.bytes);
+  const std::byte* const low = raw + kWidth * (kGroupSize / 8);
+  for (unsigned half = 0; half < 2; ++half) {
+    // The last 64 bytes that are loaded end with the group.
+    const unsigned skip = half * (16 * kWidth - 64);
+    const __m512i some = _mm512_loadu_si512(raw + skip);
+    const __m512i raw_bytes = _mm512_multishift_epi64_epi8(
+        starts,
+        _mm512_permutexvar_epi8(
+            _mm512_add_epi8(windows, _mm512_set1_epi8(static_cast<char>(half * 8 * kWidth - skip))),
+            some));
+    const __m512i lower =
+        _mm512_ternarylogic_epi32(_mm512_set1_epi8(0x3f), raw_bytes,
+                                  _mm512_permutexvar_epi8(symbols.of[half], low_bytes), 0xca);
+    const __m512i upper =
+        _mm512_ternarylogic_epi32(_mm512_set1_epi8(-0x80), _mm512_slli_epi16(raw_bytes, 1),
+                                  _mm512_permutexvar_epi8(symbols.of[half], high_bytes), 0xca);
+    WordLanes lanes[2] = {{_mm512_unpacklo_epi8(lower, upper), _mm512_setzero_si512()},
+                          {_mm512_unpackhi_epi8(lower, upper), _mm512_setzero_si512()}};
+    for (unsigned i = 0; i < 2; ++i) {
+      const unsigned part = 2 * half + i;
+      if constexpr (High::kHaveLow) {
+        lanes[i].low = _mm512_loadu_si512(low + 64 * part);
+      }
+      lanes[i].template store<Format>(values + part * 32 * sizeof(typename Format::Word));
     }
-    lanes.template store<Format>(values + part * 32 * sizeof(typename Format::Word));
   }
   return true;
 }

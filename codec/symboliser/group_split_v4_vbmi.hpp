@@ -1,4 +1,4 @@
-// group_analysis_x86.hpp and group_split_x86.hpp for x86-64-v4 with VBMI, VNNI and GFNI, for
+// group_analysis_x86.hpp and group_split_x86.hpp for x86-64-v4 with VBMI and VNNI, for
 // ordinary groups. cpu_levels_test compares them with the plain kernels.
 #pragma once
 
@@ -10,27 +10,30 @@
 #include "codec/symboliser/group_analysis_x86.hpp"
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/high_words_x86.hpp"
+#include "codec/symboliser/packed_bits_x86.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// Indices of bytes in two registers.
+// Packing two registers of words takes their quarters in turn; these put the bytes of a group
+// right.
+template <unsigned width>
 struct ByteOrders {
-  alignas(64) std::uint8_t lower[64];      // lower bytes of words
-  alignas(64) std::uint8_t reversed[64];   // low bytes, each eight in reverse order
-  alignas(64) std::uint8_t planes[2][64];  // byte k of each eight, for k from 0 on
+  alignas(64) std::uint8_t symbols[2][64];  // in two registers; in the order of symbols
+  alignas(64) std::uint8_t packed[64];      // the first `width` bytes of each eight
 
-  constexpr ByteOrders() : lower{}, reversed{}, planes{} {
-    for (unsigned i = 0; i < 64; ++i) {
-      lower[i] = static_cast<std::uint8_t>(2 * i);
-      reversed[i] = static_cast<std::uint8_t>(2 * (i ^ 7));
-      for (unsigned half = 0; half < 2; ++half) {
-        planes[half][i] = static_cast<std::uint8_t>(8 * (i % 16) + 4 * half + i / 16);
-      }
+  constexpr ByteOrders() : symbols{}, packed{} {
+    // Where value i of 64 is.
+    const auto place = [](unsigned i) { return i % 32 / 8 * 16 + i / 32 * 8 + i % 8; };
+    for (unsigned i = 0; i < 128; ++i) {
+      const unsigned value = 4 * (i % 32) + i / 32;
+      symbols[i / 64][i % 64] = static_cast<std::uint8_t>(value / 64 * 64 + place(value % 64));
+    }
+    for (unsigned i = 0; i < 8 * width; ++i) {
+      packed[i] = static_cast<std::uint8_t>(place(8 * (i / width)) + i % width);
     }
   }
 };
-inline constexpr ByteOrders kByteOrders;
 
 // Indices of words in two registers.
 struct WordOrders {
@@ -46,26 +49,19 @@ struct WordOrders {
 };
 inline constexpr WordOrders kWordHalves;
 
-// Writes the planes of raw bits (at most eight), one in a word, the highest one first.
-template <unsigned n_planes>
-CFCK_INLINE void write_planes(const __m512i (&raw)[4], std::byte* planes) {
-  static_assert(n_planes > 4 && n_planes <= 8);
-  // Column k of the matrix of eight values is their bit n_planes - 1 - k; the product has
-  // value i in bit i because the last value is the first row.
-  const __m512i bits =
-      _mm512_set1_epi64(static_cast<long long>(0x0102040810204080u >> (8 * (8 - n_planes))));
-  const __m512i reversed = _mm512_load_si512(kByteOrders.reversed);
-  const auto columns = [&](unsigned half) {
-    return _mm512_gf2p8affine_epi64_epi8(
-        bits, _mm512_permutex2var_epi8(raw[2 * half], reversed, raw[2 * half + 1]), 0);
+// Writes raw bits of `width` bits, one in a word.
+template <unsigned width>
+CFCK_INLINE void write_packed_words(const __m512i (&raw)[4], std::byte* to) {
+  static_assert(width > 4 && width < 8);
+  static constexpr ByteOrders<width> kOrders;
+  const __m512i order = _mm512_load_si512(kOrders.packed);
+  const auto half = [&](unsigned i) {
+    return _mm512_permutexvar_epi8(
+        order, pack_sixty_four(_mm512_packus_epi16(raw[2 * i], raw[2 * i + 1]), width));
   };
-  const __m512i first = columns(0);
-  const __m512i second = columns(1);
-  _mm512_storeu_si512(
-      planes, _mm512_permutex2var_epi8(first, _mm512_load_si512(kByteOrders.planes[0]), second));
-  _mm512_mask_storeu_epi64(
-      planes + 64, static_cast<__mmask8>((1u << (2 * (n_planes - 4))) - 1),
-      _mm512_permutex2var_epi8(first, _mm512_load_si512(kByteOrders.planes[1]), second));
+  // The second overwrites what is after the first.
+  _mm512_storeu_si512(to, half(0));
+  _mm512_mask_storeu_epi64(to + 8 * width, static_cast<__mmask8>((1u << width) - 1), half(1));
 }
 
 // The high words of a group and, separately, the low halves where the format has them.
@@ -142,8 +138,9 @@ CFCK_INLINE bool analyse_halves(const GroupHalves<Format>& group, GroupAnalysis&
   return true;
 }
 
-// Does what split_group_x86() does, for a group whose symbols are all of the window. Returns false
-// for others, after writing anything in the space of the group.
+// Does what split_group_x86() does, with symbols in the order that they are coded in, for a group
+// whose symbols are all of the window. Returns false for others, after writing anything in the
+// space of the group.
 template <class Format>
 CFCK_INLINE bool split_halves(const GroupHalves<Format>& group, std::uint32_t scale_bin,
                               std::uint8_t* symbols, std::byte* raw) {
@@ -168,10 +165,17 @@ CFCK_INLINE bool split_halves(const GroupHalves<Format>& group, std::uint32_t sc
       _mm512_storeu_si512(raw + High::kRawBits * (kGroupSize / 8) + 64 * i, group.low[i]);
     }
   }
-  write_planes<High::kRawBits>(raw_words, raw);
-  const __m512i lower = _mm512_load_si512(kByteOrders.lower);
-  _mm512_storeu_si512(symbols, _mm512_permutex2var_epi8(of_values[0], lower, of_values[1]));
-  _mm512_storeu_si512(symbols + 64, _mm512_permutex2var_epi8(of_values[2], lower, of_values[3]));
+  write_packed_words<High::kRawBits>(raw_words, raw);
+  static constexpr ByteOrders<High::kRawBits> kOrders;
+  const __m512i joined[2] = {_mm512_packus_epi16(of_values[0], of_values[1]),
+                             _mm512_packus_epi16(of_values[2], of_values[3])};
+  for (unsigned i = 0; i < 2; ++i) {
+    const __m512i ordered =
+        Format::kSymbolMantissaBits == 1
+            ? _mm512_permutex2var_epi8(joined[0], _mm512_load_si512(kOrders.symbols[i]), joined[1])
+            : _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), joined[i]);
+    _mm512_storeu_si512(symbols + 64 * i, ordered);
+  }
   const __m512i largest = _mm512_max_epu16(_mm512_max_epu16(of_values[0], of_values[1]),
                                            _mm512_max_epu16(of_values[2], of_values[3]));
   // With a window of such high exponents the symbol of t = 0 is above the window's.

@@ -3,27 +3,28 @@
 // level. Twice as fast as both (bench/codec_bench.cpp); cpu_levels_test compares them.
 #pragma once
 
-#include <immintrin.h>
-
+#include "base/cpu/x86_intrinsics.hpp"
+//
 #include <cstdint>
 
-#include "codec/symboliser/byte_planes_x86.hpp"
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/high_words_x86.hpp"
+#include "codec/symboliser/packed_bits_x86.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
 #if defined(__AVX512BW__)
 
-// `values` may have any alignment. Writes 128 symbols and all raw bits, sign
-// included, for a group without trailing zero bits; returns whether any value escapes.
+// `values` may have any alignment. Writes 128 symbols, in the order of the
+// values, and all raw bits, sign included, for a group without trailing zero bits; returns whether
+// any value escapes.
 template <class Format>
 bool split_group_x86(const std::byte* values, std::uint32_t scale_bin, std::uint8_t* symbols,
-                     std::byte* planes) {
+                     std::byte* to) {
   using High = HighWords<Format>;
   constexpr unsigned kRawMantissa = High::kRawMantissaBits;
-  static_assert(High::kRawBits <= 8);
+  static_assert(High::kRawBits < 8);
   constexpr unsigned kGroupBytes = kGroupSize * sizeof(typename Format::Word);
   constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
   const __m512i first = _mm512_set1_epi16(static_cast<short>(
@@ -31,7 +32,7 @@ bool split_group_x86(const std::byte* values, std::uint32_t scale_bin, std::uint
   __m512i chosen[4];
   __m512i raw[4];
   __mmask32 any_escape = 0;
-  std::byte* const low_halves = planes + High::kRawBits * (kGroupSize / 8);
+  std::byte* const low_halves = to + High::kRawBits * (kGroupSize / 8);
   for (unsigned i = 0; i < 4; ++i) {
     const WordLanes lanes = WordLanes::load<Format>(values + i * kGroupBytes / 4);
     const __m512i word = lanes.high;
@@ -58,8 +59,8 @@ bool split_group_x86(const std::byte* values, std::uint32_t scale_bin, std::uint
   }
   _mm512_storeu_si512(symbols, join_bytes(chosen[0], chosen[1]));
   _mm512_storeu_si512(symbols + 64, join_bytes(chosen[2], chosen[3]));
-  pack_registers(join_bytes(raw[0], raw[1]), join_bytes(raw[2], raw[3]), High::kRawBits,
-                 reinterpret_cast<std::uint8_t*>(planes));
+  pack_registers<High::kRawBits>(join_bytes(raw[0], raw[1]), join_bytes(raw[2], raw[3]),
+                                 reinterpret_cast<std::uint8_t*>(to));
   return any_escape != 0;
 }
 
@@ -68,10 +69,10 @@ bool split_group_x86(const std::byte* values, std::uint32_t scale_bin, std::uint
 // `values` may have any alignment; returns whether any value escapes, as with AVX-512.
 template <class Format>
 bool split_group_x86(const std::byte* values, std::uint32_t scale_bin, std::uint8_t* symbols,
-                     std::byte* planes) {
+                     std::byte* to) {
   using High = HighWords<Format>;
   constexpr unsigned kRawMantissa = High::kRawMantissaBits;
-  static_assert(High::kRawBits <= 8);
+  static_assert(High::kRawBits < 8);
   constexpr unsigned kGroupBytes = kGroupSize * sizeof(typename Format::Word);
   constexpr int kTopMantissa = (1 << Format::kSymbolMantissaBits) - 1;
   const __m256i first = _mm256_set1_epi16(static_cast<short>(
@@ -79,7 +80,7 @@ bool split_group_x86(const std::byte* values, std::uint32_t scale_bin, std::uint
   const __m256i last_in_window = _mm256_set1_epi16(Format::kSymbolZero - 1);
   __m256i any_escape = _mm256_setzero_si256();
   std::uint8_t raw_bytes[kGroupSize];
-  std::byte* const low_halves = planes + High::kRawBits * (kGroupSize / 8);
+  std::byte* const low_halves = to + High::kRawBits * (kGroupSize / 8);
   for (unsigned i = 0; i < kGroupSize; i += 32) {
     __m256i chosen[2];
     __m256i raw[2];
@@ -111,7 +112,7 @@ bool split_group_x86(const std::byte* values, std::uint32_t scale_bin, std::uint
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(symbols + i), join_bytes(chosen[0], chosen[1]));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(raw_bytes + i), join_bytes(raw[0], raw[1]));
   }
-  pack_byte_planes_x86(raw_bytes, High::kRawBits, reinterpret_cast<std::uint8_t*>(planes));
+  pack_bits_x86(raw_bytes, High::kRawBits, reinterpret_cast<std::uint8_t*>(to));
   return _mm256_testz_si256(any_escape, any_escape) == 0;
 }
 

@@ -24,9 +24,8 @@ struct SymbolLayout {
 template <class Format>
 constexpr std::size_t raw_group_bytes(bool has_signs, unsigned trailing_zero_bits, std::size_t n) {
   const unsigned low_bits = trailing_zero_bits == 0 ? Format::kLowBits : 0;
-  const std::size_t n_planes =
-      Format::kRawBits - (has_signs ? 0 : 1) - trailing_zero_bits - low_bits;
-  return n_planes * ((n + 7) / 8) + n * (low_bits / 8);
+  const unsigned n_packed = Format::kRawBits - (has_signs ? 0 : 1) - trailing_zero_bits - low_bits;
+  return packed_bytes(n_packed, n) + n * (low_bits / 8);
 }
 
 // The positions that split() writes to; each pointer is advanced. With one table all of `streams`

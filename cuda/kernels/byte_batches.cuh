@@ -8,10 +8,49 @@
 
 namespace cfck::cuda {
 
+// Returns the item that a piece is of.
+template <class Item>
+CFCK_DEVICE std::uint32_t item_of_piece(const Item* items, std::uint32_t n_items,
+                                        std::uint32_t piece) {
+  std::uint32_t item = 0;
+  std::uint32_t end = n_items;
+  while (end - item > 1) {
+    const std::uint32_t middle = item + (end - item) / 2;
+    const bool is_before = items[middle].first_piece <= piece;
+    item = is_before ? middle : item;
+    end = is_before ? end : middle;
+  }
+  return item;
+}
+
+// Adds the sum of a piece to its extent; whoever adds the last one says whether the hash is right.
+CFCK_DEVICE void add_piece(device::Extent& extent, std::uint64_t sum, std::uint32_t& status) {
+  const std::uint32_t n_pieces =
+      (extent.n_bytes + device::kHashPieceBytes - 1) / device::kHashPieceBytes;
+  if (simt::lane() == 0) {
+    simt::atomic_add(&extent.sum, sum);
+    simt::fence();
+    if (simt::atomic_add(&extent.n_done, 1) + 1 == n_pieces) {
+      simt::fence();
+      const std::uint64_t all = simt::atomic_add(&extent.sum, std::uint64_t{0});
+      status = all == extent.hash ? device::kOk : device::kFailed;
+    }
+  }
+}
+
 CFCK_DEVICE void hash_extents(const device::Extents& batch, unsigned /*n_blocks*/) {
-  take_in_turn(batch.next, batch.n_extents, [&](std::uint32_t i) {
-    const device::Extent& extent = batch.extents[i];
-    set_status(batch.statuses, i, simt::warp_hash64(extent.data, extent.n_bytes) == extent.hash);
+  constexpr std::uint32_t kPieceBytes = device::kHashPieceBytes;
+  static_assert(kPieceBytes % simt::kHashTileBytes == 0);
+  take_in_turn(batch.next, batch.n_pieces, [&](std::uint32_t piece) {
+    const std::uint32_t i = item_of_piece(batch.extents, batch.n_extents, piece);
+    device::Extent& extent = batch.extents[i];
+    const std::uint32_t begin = (piece - extent.first_piece) * kPieceBytes;
+    const std::uint32_t n_left = extent.n_bytes - begin;
+    const std::uint32_t n_bytes = n_left < kPieceBytes ? n_left : kPieceBytes;
+    add_piece(extent,
+              simt::warp_tile_sum(extent.data + begin, n_bytes, begin / simt::kHashTileBytes,
+                                  n_bytes == n_left),
+              batch.statuses[i]);
   });
 }
 
@@ -21,14 +60,7 @@ template <class Item, class Work>
 CFCK_DEVICE void take_pieces(const Item* items, std::uint32_t n_items, std::uint32_t n_pieces,
                              unsigned n_blocks, Work&& work) {
   for (std::uint32_t piece = simt::block(); piece < n_pieces; piece += n_blocks) {
-    std::uint32_t item = 0;
-    std::uint32_t end = n_items;
-    while (end - item > 1) {
-      const std::uint32_t middle = item + (end - item) / 2;
-      const bool is_before = items[middle].first_piece <= piece;
-      item = is_before ? middle : item;
-      end = is_before ? end : middle;
-    }
+    const std::uint32_t item = item_of_piece(items, n_items, piece);
     work(items[item], piece - items[item].first_piece);
   }
 }

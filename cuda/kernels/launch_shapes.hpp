@@ -11,6 +11,13 @@ inline constexpr unsigned kWarpsOfTeam = 4;    // one for each lane set of a chu
 // With 128 registers for each thread 16 warps fit a multiprocessor.
 inline constexpr unsigned kLosslessWarpsPerBlock = 4;
 inline constexpr unsigned kLosslessBlocks = 4;
+// The blocks that registers are kept for: from 12.0 on a multiprocessor has 100 KiB of shared
+// memory, which is enough for two of them.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+inline constexpr unsigned kLosslessBlocksThatFit = 2;
+#else
+inline constexpr unsigned kLosslessBlocksThatFit = kLosslessBlocks;
+#endif
 inline constexpr unsigned kLosslessTeamBlocks = 4;
 
 // The tables of the direct codec take 10 KiB for each warp. With 168 registers for each thread 12

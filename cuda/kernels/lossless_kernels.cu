@@ -7,7 +7,7 @@ namespace cfck::cuda {
 // Names without C++ in them, by which the driver finds the kernels (cuda/host/kernels.hpp).
 #define CFCK_LOSSLESS_DECODER(dtype, Dtype)                                              \
   extern "C" __global__ void __launch_bounds__(kLosslessWarpsPerBlock* simt::kWarpLanes, \
-                                               kLosslessBlocks)                          \
+                                               kLosslessBlocksThatFit)                   \
       cfck_lossless_##dtype(const codec::DeviceBatch batch) {                            \
     __shared__ codec::LosslessWarpShared shared[kLosslessWarpsPerBlock];                 \
     decode_batch<codec::LosslessChunks##Dtype>(batch, shared);                           \

@@ -47,7 +47,7 @@ Result<void> check_in_place(const OpenFile& file, const StoredRecord& stored, By
   return parallel_for(offsets.size(), resolve_threads(file.options.threads),
                       [&](std::size_t i, unsigned) -> Result<void> {
                         const format::ChunkEntry& entry = file.index.chunks[stored.first_chunk + i];
-                        if (hash64(bytes.subspan(offsets[i], entry.n_bytes)) != entry.hash) {
+                        if (tiled_hash64(bytes.subspan(offsets[i], entry.n_bytes)) != entry.hash) {
                           return wrong_checksum("a chunk is damaged: its hash does not match")
                               .in_record(name)
                               .at_byte(offsets[i]);

@@ -71,7 +71,7 @@ Result<std::vector<bool>> rehash_packs(const ByteSource& source, format::Index& 
   for (format::PackEntry& pack : index.packs) {
     std::vector<std::byte> bytes(pack.n_bytes);
     CFCK_TRY(source.read_at(pack.offset_bytes, bytes));
-    const std::uint64_t hash = hash64(bytes);
+    const std::uint64_t hash = tiled_hash64(bytes);
     whole_packs.push_back(hash == pack.hash);
     pack.hash = hash;
   }

@@ -28,8 +28,8 @@ std::uint64_t RecordEmitter::hash_of(const ChosenRecord& record, std::uint64_t c
   if (is_packed(record.plan.geometry, payload.size()) || needs_headroom(record, chunk)) {
     return 0;  // these are hashed with what stands in front of them
   }
-  return is_raw(record) ? hash64(payload)
-                        : hash64(chunk_frame_header(sealed.coded.body_bytes), payload);
+  return is_raw(record) ? tiled_hash64(payload)
+                        : tiled_hash64(chunk_frame_header(sealed.coded.body_bytes), payload);
 }
 
 Result<void> RecordEmitter::add_chunk(const ChosenRecord& record, std::uint64_t chunk,

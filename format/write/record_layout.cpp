@@ -44,7 +44,7 @@ Result<void> RecordLayout::begin_chunked(std::uint32_t record, ByteView preamble
   std::copy(preamble.begin(), preamble.end(), frame.bytes().begin());
   const MutableBytes extent = frame.with_prefix(kFrameHeaderBytes);
   store_frame_header(extent.data(), kPreambleTag, extent.size());
-  return add_chunk(extent, hash64(extent));
+  return add_chunk(extent, tiled_hash64(extent));
 }
 
 Result<void> RecordLayout::add_chunk(ByteView extent, std::uint64_t hash) {
@@ -70,7 +70,7 @@ Result<void> RecordLayout::add_first_raw_chunk(const ChunkGeometry& geometry, st
   const MutableBytes extent = values.with_prefix(start_bytes);
   std::fill_n(extent.begin(), start_bytes, std::byte{0});
   store_frame_header(extent.data(), kRawTag, start_bytes + frame_values);
-  return add_chunk(extent, hash64(extent));
+  return add_chunk(extent, tiled_hash64(extent));
 }
 
 Result<void> RecordLayout::close_pack() {
@@ -78,7 +78,8 @@ Result<void> RecordLayout::close_pack() {
     return {};
   }
   const std::vector<std::byte> frame = pack_.take();
-  index_.packs.push_back({offset_bytes_, static_cast<std::uint32_t>(frame.size()), hash64(frame)});
+  index_.packs.push_back(
+      {offset_bytes_, static_cast<std::uint32_t>(frame.size()), tiled_hash64(frame)});
   return write(frame);
 }
 

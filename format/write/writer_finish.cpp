@@ -99,7 +99,7 @@ Result<void> Writer::Impl::write_attachments(format::RecordLayout& to,
     kept.push_back({name,
                     {to.offset_bytes(), attachment.frame.size()},
                     attachment.decoded_bytes,
-                    hash64(attachment.frame)});
+                    tiled_hash64(attachment.frame)});
     CFCK_TRY(to.write(attachment.frame));
   }
   std::sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a.name < b.name; });

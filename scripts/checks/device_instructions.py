@@ -11,8 +11,8 @@ The group is the common one: whole, with signs, without trailing zero bits, four
 escape, one step for the whole tensor, no mask, no prediction, no scale field. The way that a warp
 takes for it is found in the graph of the code's jumps: the cheapest of all ways around a loop that
 do the work of a group, because whatever is rare only adds instructions. The work is known from the
-format: two words of a table and one of a ring for each of four steps, four values stored, five
-shuffles for every eight planes of bits, and so on (`work_of_group`). The code is there three times,
+format: two words of a table and one of a ring for each of four steps, four values stored at once, a
+word of packed bits, and so on (`work_of_group`). The code is there three times,
 for one, two and four lane sets; with four a warp looks only once whether its rings are low, so
 that way has the fewest jumps.
 
@@ -51,10 +51,11 @@ GIGAHERTZ = 1.755
 INTEGER_UNIT = {"IADD3", "ISETP", "LEA", "LOP3", "PLOP3", "PRMT", "SEL", "SHF", "VIADD", "VIMNMX"}
 INTEGER_CYCLES = 2
 
-# Four blocks of XXH3, which the lanes add up side by side; ten shuffles bring the sums together.
+# A tile: four blocks of XXH3, which the lanes add up side by side; twenty shuffles bring the sums
+# together.
 HASH_KERNEL = "cfck_hash_extents"
 HASH_BYTES = 4096
-HASH_WORK = {"funnel": 32, "shuffle": 10}
+HASH_WORK = {"funnel": 32, "shuffle": 20}
 
 INSTALL = (
     "There is no nvdisasm. Install it from CUDA's toolkit, or with\n"
@@ -69,7 +70,7 @@ class Kernel:
 
     name: str
     value_bytes: int
-    planes: int  # of raw bits
+    raw_bits: int  # packed, or in bytes
     low_bytes: int = 0  # of a value, stored as integers
     symbol_bits: float = 3.67  # of weights without loss: BF16 at a ratio of 1.5, F32 at 1.2
     is_direct: bool = False
@@ -77,7 +78,7 @@ class Kernel:
     @property
     def stored_bytes(self) -> float:
         """The bytes of a group in a file."""
-        return GROUP * (self.planes / 8 + self.low_bytes + self.symbol_bits / 8)
+        return GROUP * (self.raw_bits / 8 + self.low_bytes + self.symbol_bits / 8)
 
     @property
     def refills(self) -> float:
@@ -139,20 +140,20 @@ def kind_of(instruction: Instruction) -> str:
 
 def work_of_group(kernel: Kernel) -> dict[str, int]:
     """The instructions that every group takes. A word at any address is put together with a funnel
-    shift; eight planes take turns through three more."""
-    eights = (kernel.planes + 7) // 8
-    low_words = (kernel.low_bytes + 3) // 4
+    shift: four neighbours have their packed bits in one, their bytes in another, and their integers
+    in one or two each."""
+    words = (kernel.raw_bits % 8 != 0) + kernel.raw_bits // 8
+    low_words = 2 if kernel.low_bytes == 2 else STEPS * ((kernel.low_bytes + 3) // 4)
     work = {
         "word of a table": 2 * STEPS,
         "word of a ring": STEPS,
-        "funnel": 4 * eights + STEPS * low_words,
-        "store": STEPS,
-        "shuffle": 5 * eights,
+        "funnel": words + low_words,
+        "store": (kernel.value_bytes + 3) // 4 if kernel.value_bytes == 8 else 1,
     }
     if kernel.is_direct:
         work["product"] = STEPS
     else:
-        work["shuffle"] += STEPS  # the high bits of each symbol
+        work["shuffle"] = STEPS  # the high bits of each symbol
     return work
 
 

@@ -39,7 +39,7 @@ LEVEL_FLAGS = {
     "v3": ["-march=x86-64-v3"],
     "v4": ["-march=x86-64-v4"],
     "x86": ["-march=x86-64-v4"],
-    "v4_vbmi": ["-march=x86-64-v4", "-mavx512vbmi", "-mavx512vbmi2", "-mavx512vnni", "-mgfni"],
+    "v4_vbmi": ["-march=x86-64-v4", "-mavx512vbmi", "-mavx512vbmi2", "-mavx512vnni"],
 }
 
 

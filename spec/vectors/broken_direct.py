@@ -140,7 +140,8 @@ def in_chunks() -> list[Broken]:
     def with_low_bits(name: str, scale_bin: int, symbol: int, lengths=None) -> Broken:
         n_bits = 1 + (scale_bin - 40) // 4
         symbols = bytes([0, symbol, ZERO, ZERO])
-        length = n_bits if lengths is None else lengths
+        whole = -(-3 * (n_bits % 8) // 8) + 3 * (n_bits // 8)
+        length = whole if lengths is None else lengths
         chunk = Chunk(b"\4" + STEP, 8, scale_bin, (length,), bytes(length), symbols)
         return broken(name, chunk)
 
@@ -171,8 +172,10 @@ def in_chunks() -> list[Broken]:
                      sections=b"\1" + large + exact),
         with_low_bits("code_too_large", 153, ZERO + 2),
         with_low_bits("code_beyond_32_bits", 153, 125),
-        with_low_bits("raw_bits_missing", 52, ZERO, 3),
-        with_low_bits("raw_bits_left_over", 52, ZERO, 5),
+        with_low_bits("raw_bits_missing", 52, ZERO, 1),
+        with_low_bits("raw_bits_left_over", 52, ZERO, 3),
+        with_low_bits("raw_bytes_missing", 72, ZERO, 3),
+        with_low_bits("raw_bytes_left_over", 72, ZERO, 5),
         Broken("direct_without_a_stage", "unsupported", "read",
                file_of(sound_chunks(), frame(b"PREA", PREDICTION), bytes(48), entropy=0), "t"),
     ]  # fmt: skip

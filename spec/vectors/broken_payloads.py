@@ -57,17 +57,23 @@ class Symbols:
         return self.body() + stored_frame(self.bins + self.symbols) + self.behind
 
 
-def sound_values() -> bytes:
-    """What the payload of Symbols() means, value by value."""
+def unused_bits() -> Symbols:
+    """Seven values that are not masked have 21 raw bits; the others of the last byte are set."""
     sound = Symbols()
-    shown = []
+    return Symbols(n_masked=3, mask=b"\x21\x02", symbols=sound.symbols[:7], raw=b"\xa5\x33\xf1")
+
+
+def sound_values(sound: Symbols | None = None) -> bytes:
+    """What the payload means, value by value; by default that of Symbols()."""
+    sound = sound or Symbols()
+    shown, raw = [], int.from_bytes(sound.raw, "little")
     for i, symbol in enumerate(sound.symbols):
-        planes = [plane >> i & 1 for plane in sound.raw]  # raw bits 8 (the sign), 7 and 6
-        fraction = planes[1] << 7 | planes[2] << 6
+        bits = raw >> 3 * i & 7  # raw bits 8 (the sign), 7 and 6
+        fraction = (bits & 3) << 6
         exponent, top = (0, 0) if symbol == 60 else ((12 - symbol // 4) % 32, symbol % 4)
-        shown.append(planes[0] << 15 | exponent << 10 | top << 8 | fraction)
+        shown.append(bits >> 2 << 15 | exponent << 10 | top << 8 | fraction)
     shown[5] = 0x7E01
-    values = [0, *shown[:4], 0x8000, *shown[4:]]
+    values = [0, *shown[:4], 0x8000, *shown[4:], 0][:10]
     return struct.pack("<10H", *values)
 
 
@@ -118,7 +124,7 @@ def in_symbols() -> list[Broken]:
         with_fields("raw_byte_left_over", raw=sound.raw + b"\0", raw_bytes=4),
         with_fields("zero_group_without_flag", bins=b"\x1e", n_bin_escapes=0,
                     bin_escapes=b""),
-        with_fields("sign_plane_without_signs", flags=sound.flags | 64),
+        with_fields("sign_bits_without_signs", flags=sound.flags | 64),
         with_fields("more_symbols_than_values", flags=sound.flags | 16, counts=number(9),
                     symbols=sound.symbols + b"\0"),
         with_fields("fewer_symbols_than_values", flags=sound.flags | 16, counts=number(7),

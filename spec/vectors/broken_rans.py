@@ -10,7 +10,16 @@ import broken_direct
 from broken_payloads import file_of, number
 from broken_vectors import Broken, stored_frame
 from layout import MAGIC
-from rans_sections import LANES, LOWEST, Section, Table, only, start_states, table_bytes
+from rans_sections import (
+    LANES,
+    LOWEST,
+    Section,
+    Table,
+    in_symbol_order,
+    only,
+    start_states,
+    table_bytes,
+)
 from vector import Random
 
 BF16, RANS = 15, 2
@@ -35,7 +44,7 @@ class Lanes:
     escapes: bytes = struct.pack("<H", ESCAPED)
     bins: bytes = b"\0\2"
     symbols: bytes = bytes([*range(5), 31, *(i % 7 * 5 for i in range(134))])
-    raw: bytes = Random(90).bytes(36)
+    raw: bytes = Random(93).bytes(35)
     n_sets: int = 1
     choice: int = 0
     explicit: dict[int, Table] = dataclasses.field(default_factory=dict)
@@ -64,7 +73,10 @@ class Lanes:
     def made(self) -> Section:
         places = [2 + scale_bin % 4 for scale_bin in self.scale_bins()]
         n_groups = len(self.counts)
-        runs = [(self.bins, [0] * n_groups), (self.clean, [1] * n_groups), (self.symbols, places)]
+        symbols = b"".join(
+            in_symbol_order(self.symbols[i : i + 128]) for i in range(0, len(self.symbols), 128)
+        )
+        runs = [(self.bins, [0] * n_groups), (self.clean, [1] * n_groups), (symbols, places)]
         section = Section.of(
             runs, self.n_sets, self.tail, "lossless", self.choice, self.explicit, self.start
         )
@@ -96,12 +108,11 @@ class Lanes:
         values, raw, scale_bins = [], self.raw, self.scale_bins()
         for group, count in enumerate(self.counts):
             clean = self.clean_base + (self.clean[group] if self.clean else 0)
-            size = -(-count // 8)
-            fractions = [0] * count
-            for bit in reversed(range(clean, 6 if self.flags & 64 else 7)):
-                plane, raw = raw[:size], raw[size:]
-                for i in range(count):
-                    fractions[i] |= (plane[i // 8] >> i % 8 & 1) << bit
+            width = (6 if self.flags & 64 else 7) - clean
+            size = -(-count * width // 8)
+            packed, raw = int.from_bytes(raw[:size], "little"), raw[size:]
+            mask = (1 << width) - 1
+            fractions = [(packed >> i * width & mask) << clean for i in range(count)]
             for symbol, fraction in zip(self.symbols[128 * group :], fractions):
                 exponent, top = scale_bins[group] // 4 - 4 - symbol // 2, symbol % 2
                 t = 0 if symbol == 30 else exponent << 1 | top
@@ -117,10 +128,11 @@ def sound_chunks() -> dict[str, Lanes]:
         "one set": Lanes(),
         "two sets": Lanes(n_sets=2, choice=7),
         "four sets": Lanes(n_sets=4, choice=0b10_101_011),
-        "raw bits in both places": Lanes(flags=128, clean_base=0, raw=Random(91).bytes(126)),
-        "raw bits in all lanes": Lanes(n_sets=2, flags=128, clean_base=0, raw=bytes(range(126))),
+        "raw bits in both places": Lanes(flags=128, clean_base=0, raw=Random(91).bytes(123)),
+        "raw bits in all lanes": Lanes(n_sets=2, flags=128, clean_base=0, raw=bytes(range(123))),
+        "unused bits": Lanes(flags=128, clean_base=0, raw=Random(94).bytes(122) + b"\xff"),
         "no raw bits": dataclasses.replace(same, flags=4 | 64, clean_base=6, raw=b""),
-        "clean bits": Lanes(flags=0b10001100, clean=b"\1\0", raw=Random(92).bytes(20)),
+        "clean bits": Lanes(flags=0b10001100, clean=b"\1\0", raw=Random(92).bytes(19)),
         "tables of one symbol": dataclasses.replace(same, explicit=every_table),
         "tables that nobody needs": Lanes(explicit={1: STEEP, 2: EVEN, 3: STEEP, 5: EVEN}),
         "a frequency of one": Lanes(explicit={2: STEEP, 3: STEEP}, n_sets=2),
@@ -183,9 +195,10 @@ def in_sections() -> list[Broken]:
         chunk("coded_bytes_one_more", coded_more=1),
         chunk("coded_bytes_one_less", coded_more=-1),
         chunk("coded_bytes_without_end", coded_more=2**32 - 1 - len(coded)),
-        chunk("raw_bytes_in_section_and_lanes", raw_more=36, behind=bytes(36)),
+        chunk("raw_bytes_in_section_and_lanes", raw_more=35, behind=bytes(35)),
         chunk("raw_byte_left_over", raw_more=1, behind=b"\0"),
-        chunk("raw_byte_missing", flags=128, clean_base=0, raw=bytes(125)),
+        chunk("raw_byte_missing", flags=128, clean_base=0, raw=bytes(122)),
+        chunk("raw_bits_of_planes", flags=128, clean_base=0, raw=bytes(126)),
         chunk("bytes_behind", behind=b"\0"),
         chunk("frame_behind", behind=stored_frame(b"")),
     ]  # fmt: skip
@@ -197,7 +210,7 @@ def in_streams() -> list[Broken]:
 
     sound = Lanes()
     payload = sound.payload()
-    clean = {"flags": 0b10001100, "raw": Random(92).bytes(20)}
+    clean = {"flags": 0b10001100, "raw": Random(92).bytes(19)}
     return [
         broken("without_a_stage", payload, "unsupported", 0),
         broken("read_as_zstd", payload, entropy=1),
@@ -213,7 +226,7 @@ def in_streams() -> list[Broken]:
         chunk("clean_bits_too_many", clean=b"\1\2", **clean),
         chunk("clean_bits_of_zeros", clean=b"\1\1", bins=b"\0\x1e",
               symbols=sound.symbols[:128], flags=clean["flags"], raw=bytes(16)),
-        chunk("sign_plane_without_signs", flags=sound.flags | 64),
+        chunk("sign_bits_without_signs", flags=sound.flags | 64),
         broken("body_cut", payload[:-1]),
         broken("header_cut", payload[:6]),
     ]  # fmt: skip
@@ -296,10 +309,10 @@ def in_direct_chunks() -> list[Broken]:
         chunk("payload_behind_the_tail", raw=b"\2\1", **low),
         chunk("raw_bits_in_the_section", flags=8, in_section=b"\2", **low),
         chunk("raw_flag_of_nothing", flags=8, raw=b"\2", **low),
-        chunk("class_154", first_bin=153, symbols=bytes([ZERO] * 3), raw=bytes(30),
+        chunk("class_154", first_bin=153, symbols=bytes([ZERO] * 3), raw=bytes(12),
               fields={"explicit": [(0, table_bytes(only(2)))], "layout": 4}),
         chunk("code_too_large", first_bin=153, symbols=bytes([ZERO, ZERO + 1, ZERO]),
-              raw=bytes(30), start=step),
+              raw=bytes(12), start=step),
         chunk("escape_missing", symbols=bytes([31, ZERO, ZERO])),
         chunk("escape_left_over", **(vars(direct_escapes()) | {"symbols": b"\x1f\x0f\x0f"})),
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from broken_payloads import file_of, number, pack_of
 from broken_rans import BF16, ESCAPED, EVEN, FIRST_BIN, RANS, STEEP, Lanes
 from broken_vectors import Broken, digest
 from layout import Entry, Layout
-from rans_sections import Section, Table
+from rans_sections import Section, Table, in_symbol_order
 from vector import Random
 
 FLAGS = 4 | 16 | 128  # clean base, segments, escapes
@@ -22,8 +22,7 @@ def segment(counts: tuple[int, ...], seed: int, **fields) -> Lanes:
     """One of its values is escaped."""
     n_values = sum(counts)
     symbols = bytes([*range(5), 31, *(i % 7 * 5 for i in range(n_values - 6))])
-    planes = 2 * sum(-(-count // 8) for count in counts)
-    raw = Random(seed).bytes(planes)
+    raw = Random(seed).bytes(sum(-(-2 * count // 8) for count in counts))
     sound = Lanes(counts=counts, flags=FLAGS, symbols=symbols, raw=raw)
     return dataclasses.replace(sound, **fields)
 
@@ -84,7 +83,7 @@ def sound_chunks() -> dict[str, Segmented]:
             [
                 segment(LONG, 100, first_bin=FIRST_BIN - 4, bins=b"\0\0", clean_base=0,
                         raw=Random(101).bytes(224)),
-                segment(SHORT, 102, clean_base=0, raw=Random(103).bytes(126)),
+                segment(SHORT, 102, clean_base=0, raw=Random(103).bytes(123)),
             ],
             flags=16 | 128,
         ),
@@ -141,7 +140,7 @@ def in_segments() -> list[Broken]:
         second("word_left_over", section={"words": [[*words, 0]]}),
         chunk("raw_byte_missing", flags=16 | 128, segments=[
             segment(LONG, 93, clean_base=0, raw=bytes(223)),
-            segment(SHORT, 94, clean_base=0, raw=bytes(126)),
+            segment(SHORT, 94, clean_base=0, raw=bytes(123)),
         ]),
         broken("body_cut", payload[:-1]),
         broken("header_cut", payload[:9]),
@@ -171,7 +170,9 @@ class DirectPart:
     def made(self) -> Section:
         n_groups = -(-self.n_values // 128)
         n_exact = len(self.exact)
-        symbols = bytes([31] * n_exact + [ZERO + code for code in self.codes()[n_exact:]])
+        values = [31] * n_exact + [ZERO + code for code in self.codes()[n_exact:]]
+        parts = (values[i : i + 128] for i in range(0, self.n_values, 128))
+        symbols = b"".join(map(in_symbol_order, parts))
         runs = [(bytes(n_groups), [0] * n_groups), (symbols, [2 + 29] * n_groups)]
         return dataclasses.replace(Section.of(runs, 1, b"", "direct"), **self.section)
 

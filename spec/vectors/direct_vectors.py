@@ -78,6 +78,29 @@ def of_dtype(file: str, dtype: str, seed: int, entropy: str = "zstd", shapes=SHA
     return vector
 
 
+def low_bits(file: str, seed: int, entropy: str = "zstd") -> Vector:
+    """Indices of every number of low bits, in whole groups and in last ones of few values."""
+    purpose = f"low bits of every number a value, entropy stage {entropy}"
+    vector = Vector(file, purpose, entropy=entropy)
+    random = Random(seed)
+    for k in range(27):
+        bound = 2.0**-k / 60
+        n_values = 3 + random.below(50)
+        content = packed_floats("F64", random.weights(n_values, 0.1))
+        vector.add(f"{k} few", "F64", [n_values], content, asked={ABS: bound})
+    values: list[float] = []
+    for i in range(27):
+        values += random.weights(128, 2.0 ** (i - 27))
+    values += random.weights(45, 2.0**-16)
+    content = packed_floats("F64", values)
+    vector.add("whole", "F64", [len(values)], content, asked={ABS: 2.0**-32})
+    return vector
+
+
+def low_bits_zstd() -> Vector:
+    return low_bits("direct_low_bits.cfck", 90)
+
+
 def direct_f64() -> Vector:
     return of_dtype("direct_f64.cfck", "F64", 61)
 
@@ -94,4 +117,4 @@ def direct_f16() -> Vector:
     return of_dtype("direct_f16.cfck", "F16", 64)
 
 
-DIRECT_VECTORS = (direct_f64, direct_f32, direct_bf16, direct_f16)
+DIRECT_VECTORS = (low_bits_zstd, direct_f64, direct_f32, direct_bf16, direct_f16)

@@ -8,7 +8,7 @@ import broken_direct
 import broken_rans
 import broken_segments
 import broken_spectral
-from broken_payloads import Symbols, file_of, sound_values
+from broken_payloads import Symbols, sound_values, unused_bits
 from broken_vectors import digest, pack_of, sound
 from layout import Entry, Layout
 from vector import Expected, Vector
@@ -38,8 +38,17 @@ def container() -> tuple[Vector, bytes]:
 def lossless() -> tuple[Vector, bytes]:
     purpose = "put together by hand: a mask with signs, clean bits, both kinds of escapes"
     vector = Vector("handmade_lossless.cfck", purpose)
-    vector.tensors["t"] = Expected("t", "F16", [10], sound_values(), "packed")
-    return vector, file_of(Symbols().payload(), 14, [10], sound_values())
+    layout, payloads, entries = Layout.empty(), [], []
+    for name, symbols in {"t": Symbols(), "unused bits": unused_bits()}.items():
+        values = sound_values(symbols)
+        vector.tensors[name] = Expected(name, "F16", [10], values, "packed")
+        payloads.append(symbols.payload())
+        entry = Entry(name.encode(), [10], [], dtype=14, codec=1, entropy=1)
+        entry.digest = digest(values)
+        entries.append(entry)
+    pack_of(payloads, entries, layout)
+    layout.rehash()
+    return vector, layout.seal()
 
 
 def direct() -> tuple[Vector, bytes]:

@@ -19,6 +19,12 @@ def hash64(data: bytes) -> int:
     return xxhash.xxh3_64_intdigest(bytes(data))
 
 
+def tiled_hash64(data: bytes) -> int:
+    """The tiled hash of spec/format.md, section 1."""
+    tiles = [data[at : at + 4096] for at in range(0, max(1, len(data)), 4096)]
+    return sum((2 * i + 1) * hash64(tile) for i, tile in enumerate(tiles)) % 2**64
+
+
 def hash128(data: bytes) -> bytes:
     return xxhash.xxh3_128_intdigest(bytes(data)).to_bytes(16, "little")
 
@@ -160,13 +166,13 @@ class Layout:
         for entry in self.entries:
             at = entry.b
             for chunk in entry.chunks:
-                chunk[1] = hash64(self.body[at : at + chunk[0]])
+                chunk[1] = tiled_hash64(self.body[at : at + chunk[0]])
                 at += chunk[0]
         for pack in self.packs:
-            pack[3] = hash64(self.body[pack[0] : pack[0] + pack[1]])
+            pack[3] = tiled_hash64(self.body[pack[0] : pack[0] + pack[1]])
         for attached in self.attachments:
             end = attached.offset + attached.length
-            attached.hash = hash64(self.body[attached.offset : end])
+            attached.hash = tiled_hash64(self.body[attached.offset : end])
 
     def meta_frame(self) -> bytes:
         parts = [struct.pack("<II", len(self.metadata), len(self.attachments))]

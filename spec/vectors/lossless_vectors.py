@@ -158,6 +158,33 @@ def features_f8() -> Vector:
     return features("lossless_features_f8.cfck", dtypes, 35)
 
 
+def packed_bits(file: str, entropy: str) -> Vector:
+    """Raw bits of every width, in whole groups and in last ones of few values."""
+    purpose = f"raw bits of every number a value, entropy stage {entropy}"
+    vector = Vector(file, purpose, codec="lossless", entropy=entropy)
+    for seed, dtype in enumerate(["BF16", "F16", "F32", "F64"]):
+        floats = Floats(dtype, 55 + seed)
+        middle = 2 ** (floats.exponent - 1) - 3
+        for clean in range(floats.mantissa):
+            n_values = 1 + floats.random.below(40)
+            patterns = floats.coarse(n_values, middle, clean)
+            if clean % 3 == 1:  # no signs
+                patterns = [pattern % floats.sign for pattern in patterns]
+            vector.add(f"{dtype} {clean} few", dtype, [n_values], floats.pack(patterns))
+        step = 3 if dtype == "F64" else 1
+        for base in range(0, floats.mantissa - 1, 24):  # a group has at most 31 more than the base
+            whole: list[int] = []
+            for clean in range(base, min(base + 24, floats.mantissa - 1), step):
+                whole += floats.coarse(128, middle, clean)
+            whole += floats.coarse(29, middle, base + 1)
+            vector.add(f"{dtype} from {base}", dtype, [len(whole)], floats.pack(whole))
+    return vector
+
+
+def packed_bits_zstd() -> Vector:
+    return packed_bits("lossless_packed_bits.cfck", "zstd")
+
+
 def complex_numbers() -> Vector:
     vector = Vector("lossless_complex.cfck", "C64: constant parts, zeros, several chunks")
     vector.codec, vector.chunk_elems = "lossless", 128
@@ -277,6 +304,6 @@ def default_chunks() -> Vector:
 
 LOSSLESS_VECTORS = (
     dtypes_8, dtypes_16, dtypes_32, dtypes_64, features_bf16, features_f16, features_f32,
-    features_f64, features_f8, complex_numbers, four_tables, integers, integer_chunks,
-    float_planes, automatic, default_chunks,
+    features_f64, features_f8, packed_bits_zstd, complex_numbers, four_tables, integers,
+    integer_chunks, float_planes, automatic, default_chunks,
 )  # fmt: skip

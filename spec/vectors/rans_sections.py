@@ -41,6 +41,13 @@ def only(symbol: int) -> Table:
     return tuple(TOTAL if s == symbol else 0 for s in range(SYMBOLS))
 
 
+def in_symbol_order(symbols: list[int] | bytes) -> bytes:
+    """Those of the values of a group, as a run has them: codec/symboliser/spec.md, section 5."""
+    if len(symbols) < GROUP:
+        return bytes(symbols)
+    return bytes(symbols[4 * (i % 32) + i // 32] for i in range(GROUP))
+
+
 class Bits:
     """A string of bits, the first in the least significant place."""
 

@@ -4,6 +4,7 @@ the other stage, where it is shorter; those of several chunks have not."""
 from __future__ import annotations
 
 import direct_vectors
+import lossless_vectors
 from lossless_vectors import Floats, float_features
 from vector import Random, Vector, packed_floats
 
@@ -96,6 +97,14 @@ def tables() -> Vector:
     return vector
 
 
+def packed_bits() -> Vector:
+    return lossless_vectors.packed_bits("rans_packed_bits.cfck", "rans")
+
+
+def direct_low_bits() -> Vector:
+    return direct_vectors.low_bits("rans_direct_low_bits.cfck", 91, "rans")
+
+
 def direct_f32() -> Vector:
     return direct_vectors.of_dtype("rans_direct_f32.cfck", "F32", 85, "rans")
 
@@ -120,5 +129,5 @@ def direct_lane_sets() -> Vector:
 
 RANS_VECTORS = (
     lossless_features, two_lane_sets, four_lane_sets, segments, tables,
-    direct_f32, direct_bf16, direct_lane_sets,
+    packed_bits, direct_low_bits, direct_f32, direct_bf16, direct_lane_sets,
 )  # fmt: skip

@@ -1,7 +1,7 @@
 // Passes over values and coefficients, written so that compilers vectorise.
 #pragma once
 
-#include "codec/indices/index_planes.hpp"
+#include "spectral/kernels/index_planes.hpp"
 #include "spectral/kernels/kernels.hpp"
 #include "spectral/kernels/value_steps.hpp"
 #include "spectral/names/codec_names.hpp"

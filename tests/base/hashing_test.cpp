@@ -56,28 +56,45 @@ TEST(Hashing, IsTheSameOnEveryCpuLevel) {
   }
 }
 
-TEST(Hashing, TwoPiecesHashLikeOne) {
-  const std::vector<std::byte> bytes = some_bytes(5000);
-  const ByteView all(bytes);
-  for (const std::size_t n_bytes : {0U, 1U, 12U, 240U, 241U, 1024U, 5000U}) {
-    const std::uint64_t expected = hash64(all.first(n_bytes));
-    for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, std::size_t{12}, n_bytes}) {
-      if (cut > n_bytes) {
-        continue;
-      }
-      const ByteView first = all.first(cut);
-      const ByteView second = all.subspan(cut, n_bytes - cut);
-      EXPECT_EQ(hash64(first, second), expected);
-      EXPECT_EQ(hash64_of_two_baseline(first.data(), first.size(), second.data(), second.size()),
-                expected);
-#if defined(__x86_64__)
-      if (cpu_level() >= CpuLevel::kV3) {
-        EXPECT_EQ(hash64_of_two_v3(first.data(), first.size(), second.data(), second.size()),
-                  expected);
-      }
-#endif
-    }
+// Section 1 of the format, word for word.
+std::uint64_t tiled_by_the_book(ByteView bytes) {
+  std::uint64_t sum = hash64(bytes.first(std::min<std::size_t>(4096, bytes.size())));
+  for (std::size_t tile = 1; tile * 4096 < bytes.size(); ++tile) {
+    const std::size_t left = bytes.size() - tile * 4096;
+    sum += (2 * tile + 1) * hash64(bytes.subspan(tile * 4096, std::min<std::size_t>(4096, left)));
   }
+  return sum;
+}
+
+TEST(Hashing, TilesAreHashedInOneAndInTwoPieces) {
+  const std::vector<std::byte> bytes = some_bytes(20000);
+  const ByteView all(bytes);
+  for (const std::size_t n_bytes :
+       {0U, 1U, 12U, 240U, 4095U, 4096U, 4097U, 8192U, 12300U, 20000U}) {
+    const std::uint64_t expected = tiled_by_the_book(all.first(n_bytes));
+    EXPECT_EQ(tiled_hash64(all.first(n_bytes)), expected) << n_bytes;
+    for (const std::size_t cut : {0U, 1U, 12U, 4084U, 4096U, 4100U, 8191U, 8192U, 20000U}) {
+      const std::size_t first = std::min(cut, n_bytes);
+      EXPECT_EQ(tiled_hash64(all.first(first), all.subspan(first, n_bytes - first)), expected)
+          << n_bytes << ", " << cut;
+    }
+#if defined(__x86_64__)
+    if (n_bytes != 0) {
+      EXPECT_EQ(tile_sum_baseline(bytes.data(), n_bytes, 0), expected);
+      if (cpu_level() >= CpuLevel::kV3) {
+        EXPECT_EQ(tile_sum_v3(bytes.data(), n_bytes, 0), expected);
+      }
+    }
+#endif
+  }
+}
+
+TEST(Hashing, TilesThatChangePlacesAreNoticed) {
+  const std::vector<std::byte> bytes = some_bytes(3 * kTileBytes);
+  std::vector<std::byte> moved(bytes.begin() + kTileBytes, bytes.begin() + 2 * kTileBytes);
+  moved.insert(moved.end(), bytes.begin(), bytes.begin() + kTileBytes);
+  moved.insert(moved.end(), bytes.begin() + 2 * kTileBytes, bytes.end());
+  EXPECT_NE(tiled_hash64(moved), tiled_hash64(bytes));
 }
 
 // Section 8 of the format, word for word.

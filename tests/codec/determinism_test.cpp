@@ -46,7 +46,7 @@ TEST(Determinism, PayloadsArePinned) {
       }
     }
   }
-  EXPECT_EQ(hash, 12083053681907676733u);
+  EXPECT_EQ(hash, 843932129282787904u);
 }
 
 }  // namespace

@@ -4,12 +4,35 @@
 
 #include <cstring>
 
-#include "codec/symboliser/byte_planes.hpp"
 #include "codec/symboliser/group_kernels.hpp"
+#include "codec/symboliser/raw_bits.hpp"
+#include "codec/entropy/rans/kernels/symbol_order.hpp"
 #include "tests/codec/test_values.hpp"
 
 namespace cfck::codec {
 namespace {
+
+// Raw bits of any number of values come back, and take the bytes that they should.
+template <class Format>
+void check_raw_bits(const typename Format::Word* raw, bool has_signs, unsigned trailing_zero_bits) {
+  using Word = typename Format::Word;
+  const Word kept = static_cast<Word>(
+      has_signs ? ~Word{0} : static_cast<Word>((Word{1} << Format::kRawMantissaBits) - 1));
+  for (const unsigned n : {kGroupSize, kGroupSize - 1, 65u, 1u}) {
+    Word some[kGroupSize] = {};
+    for (unsigned i = 0; i < n; ++i) {
+      some[i] = static_cast<Word>(raw[i] & kept);
+    }
+    const std::size_t size = raw_group_bytes<Format>(has_signs, trailing_zero_bits, n);
+    std::vector<std::byte> bytes(size);
+    std::byte* const end =
+        write_raw_bits<Format>(some, has_signs, trailing_zero_bits, n, bytes.data());
+    EXPECT_EQ(static_cast<std::size_t>(end - bytes.data()), size);
+    Word back[kGroupSize];
+    EXPECT_EQ(read_raw_bits<Format>(bytes.data(), has_signs, trailing_zero_bits, n, back), end);
+    EXPECT_EQ(std::memcmp(back, some, sizeof(back)), 0) << n;
+  }
+}
 
 template <class Format>
 void compare_lanes(DType dtype, Pattern pattern) {
@@ -39,17 +62,9 @@ void compare_lanes(DType dtype, Pattern pattern) {
     EXPECT_EQ(std::memcmp(symbols[0], symbols[1], sizeof(symbols[0])), 0);
     EXPECT_EQ(std::memcmp(raw[0], raw[1], sizeof(raw[0])), 0);
 
-    std::uint8_t planes[2][kPlaneBytes];
-    Word unpacked[2][kGroupSize] = {};
-    for (unsigned bit = 0; bit < Format::kRawBits; ++bit) {
-      pack_plane<Word, SerialLanes>(raw[0], bit, planes[0]);
-      pack_plane<Word, EmulatedLanes>(raw[0], bit, planes[1]);
-      EXPECT_EQ(std::memcmp(planes[0], planes[1], sizeof(planes[0])), 0);
-      unpack_plane<Word, SerialLanes>(planes[0], bit, unpacked[0]);
-      unpack_plane<Word, EmulatedLanes>(planes[0], bit, unpacked[1]);
+    for (const bool has_signs : {false, true}) {
+      check_raw_bits<Format>(raw[0], has_signs, serial.trailing_zero_bits);
     }
-    EXPECT_EQ(std::memcmp(unpacked[0], raw[0], sizeof(raw[0])), 0);
-    EXPECT_EQ(std::memcmp(unpacked[1], raw[0], sizeof(raw[0])), 0);
 
     Word merged[2][kGroupSize];
     merge_group<Format, SerialLanes>(symbols[0], serial.scale_bin, raw[0], merged[0]);
@@ -75,24 +90,42 @@ TEST(Lanes, SerialAndEmulatedAgree) {
   }
 }
 
-TEST(Lanes, BytePlanesAgreeWithPlainPlanes) {
+TEST(Lanes, PackedBitsAreThoseOfALoopOverBits) {
   Random random(11);
-  for (unsigned n_planes = 1; n_planes <= 8; ++n_planes) {
+  for (unsigned width = 1; width <= 8; ++width) {
     std::uint8_t bytes[kGroupSize];
     for (auto& byte : bytes) {
-      byte = static_cast<std::uint8_t>((random.next() >> 56) & ((1u << n_planes) - 1));
+      byte = static_cast<std::uint8_t>(random.next() >> 56);
     }
-    std::uint8_t planes[8 * kPlaneBytes];
-    pack_byte_planes(bytes, n_planes, planes);
-    for (unsigned plane = 0; plane < n_planes; ++plane) {
-      std::uint8_t expected[kPlaneBytes];
-      pack_plane<std::uint8_t, SerialLanes>(bytes, n_planes - 1 - plane, expected);
-      EXPECT_EQ(std::memcmp(planes + plane * kPlaneBytes, expected, kPlaneBytes), 0);
+    // The ends of both are ends of memory, where a sanitizer looks.
+    std::vector<std::uint8_t> packed(16 * width);
+    pack_bits(bytes, width, packed.data());
+    std::vector<std::uint8_t> expected(packed.size());
+    for (unsigned bit = 0; bit < kGroupSize * width; ++bit) {
+      expected[bit / 8] |=
+          static_cast<std::uint8_t>((bytes[bit / width] >> (bit % width) & 1) << (bit % 8));
     }
-    std::uint8_t back[kGroupSize];
-    unpack_byte_planes(planes, n_planes, back);
-    EXPECT_EQ(std::memcmp(back, bytes, sizeof(bytes)), 0);
+    EXPECT_EQ(packed, expected);
+    std::vector<std::uint8_t> back(kGroupSize);
+    unpack_bits(packed.data(), width, back.data());
+    for (unsigned i = 0; i < kGroupSize; ++i) {
+      EXPECT_EQ(back[i], bytes[i] & ((1u << width) - 1));
+    }
   }
+}
+
+TEST(Lanes, SymbolsOfALaneAreNeighbours) {
+  std::uint8_t values[kGroupSize];
+  for (unsigned i = 0; i < kGroupSize; ++i) {
+    values[i] = static_cast<std::uint8_t>(i);
+  }
+  std::uint8_t symbols[kGroupSize];
+  to_symbol_order(values, symbols);
+  for (unsigned i = 0; i < kGroupSize; ++i) {
+    EXPECT_EQ(symbols[i], 4 * (i % 32) + i / 32);
+  }
+  to_value_order(symbols, symbols);
+  EXPECT_EQ(std::memcmp(symbols, values, sizeof(values)), 0);
 }
 
 }  // namespace

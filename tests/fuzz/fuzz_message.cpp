@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::byte> bytes(first + 1, first + size);
   if (data[0] % 2 == 0 && bytes.size() >= 8) {
     const ByteView before = ByteView(bytes).first(bytes.size() - 8);
-    detail::store<std::uint64_t>(bytes.data() + before.size(), detail::hash64(before));
+    detail::store<std::uint64_t>(bytes.data() + before.size(), detail::tiled_hash64(before));
   }
   const GuardedBytes message(bytes);
   static MessageWorkspace workspace;

@@ -267,7 +267,7 @@ Bytes put_together(FileParts parts) {
   Bytes bytes = parts.body;
   const auto hash_of = [&](std::uint64_t offset_bytes, std::uint64_t n_bytes, std::uint64_t& hash) {
     if (offset_bytes <= bytes.size() && n_bytes <= bytes.size() - offset_bytes) {
-      hash = hash64(ByteView(bytes).subspan(offset_bytes, n_bytes));
+      hash = tiled_hash64(ByteView(bytes).subspan(offset_bytes, n_bytes));
     }
   };
   for (const format::StoredRecord& stored : parts.index.records) {

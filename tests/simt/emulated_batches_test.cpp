@@ -36,15 +36,21 @@ const std::uint8_t* address(const std::vector<std::byte>& bytes) {
 TEST(EmulatedBatches, DamagedExtentsAreTheOnesThatFail) {
   std::vector<std::vector<std::byte>> contents;
   std::vector<Extent> extents;
-  for (const std::size_t n : {1u, 9u, 100u, 241u, 3000u, 5000u, 64u, 1025u, 7u, 2048u, 17u}) {
+  std::uint32_t n_pieces = 0;
+  for (const std::size_t n : {1u, 9u, 100u, 241u, 3000u, 5000u, 65536u, 65537u, 7u, 200000u, 17u}) {
     contents.push_back(some_bytes(n));
-    const std::uint64_t hash = hash64(contents.back()) ^ (extents.size() % 3 == 1 ? 1 : 0);
-    extents.push_back({address(contents.back()), hash, static_cast<std::uint32_t>(n)});
+    Extent extent;
+    extent.data = address(contents.back());
+    extent.hash = tiled_hash64(contents.back()) ^ (extents.size() % 3 == 1 ? 1 : 0);
+    extent.n_bytes = static_cast<std::uint32_t>(n);
+    extent.first_piece = n_pieces;
+    n_pieces += (extent.n_bytes + device::kHashPieceBytes - 1) / device::kHashPieceBytes;
+    extents.push_back(extent);
   }
   std::vector<std::uint32_t> statuses(extents.size(), 7);
   std::uint32_t next = 0;
   const Extents batch{extents.data(), statuses.data(), &next,
-                      static_cast<std::uint32_t>(extents.size())};
+                      static_cast<std::uint32_t>(extents.size()), n_pieces};
   simt::emulate(simt::Launch{kBlocks, kWarpsPerBlock}, 0,
                 [&](void*) { hash_extents(batch, kBlocks); });
   for (std::size_t i = 0; i < statuses.size(); ++i) {

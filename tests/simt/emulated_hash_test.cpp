@@ -1,4 +1,4 @@
-// XXH3-64 on a device against that of the CPU.
+// XXH3-64 and the tiled hash on a device against those of the CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,20 +21,28 @@ std::vector<std::byte> some_bytes(std::size_t n) {
   return bytes;
 }
 
-// The hash of bytes at an address that is `offset` above a multiple of 16, in memory that ends with
+// A hash of bytes at an address that is `offset` above a multiple of 16, in memory that ends with
 // them.
-std::uint64_t emulated_hash(const std::vector<std::byte>& bytes, std::size_t offset) {
+template <class Hash>
+std::uint64_t emulated(Hash&& hash, const std::vector<std::byte>& bytes, std::size_t offset) {
   const auto memory = std::make_unique<std::byte[]>(offset + bytes.size());
   std::copy(bytes.begin(), bytes.end(), memory.get() + offset);
   std::uint64_t hashes[kWarpLanes] = {};
   emulate(Launch{}, 0, [&](void*) {
-    hashes[lane()] = warp_hash64(reinterpret_cast<const std::uint8_t*>(memory.get()) + offset,
-                                 static_cast<std::uint32_t>(bytes.size()));
+    hashes[lane()] = hash(reinterpret_cast<const std::uint8_t*>(memory.get()) + offset,
+                          static_cast<std::uint32_t>(bytes.size()));
   });
-  for (const std::uint64_t hash : hashes) {
-    EXPECT_EQ(hash, hashes[0]);
+  for (const std::uint64_t of_lane : hashes) {
+    EXPECT_EQ(of_lane, hashes[0]);
   }
   return hashes[0];
+}
+
+std::uint64_t emulated_hash(const std::vector<std::byte>& bytes, std::size_t offset) {
+  return emulated([](auto... of) { return warp_hash64(of...); }, bytes, offset);
+}
+std::uint64_t emulated_tiled(const std::vector<std::byte>& bytes, std::size_t offset) {
+  return emulated([](auto... of) { return warp_tile_sum(of..., 0, true); }, bytes, offset);
 }
 
 TEST(EmulatedHash, OfEveryLengthUpTo2100) {
@@ -52,6 +60,16 @@ TEST(EmulatedHash, AroundWholeBlocksAndStripes) {
       for (const std::size_t offset : {0, 3, 4, 7}) {
         ASSERT_EQ(emulated_hash(bytes, offset), hash64(bytes)) << bytes.size() << ", " << offset;
       }
+    }
+  }
+}
+
+TEST(EmulatedHash, OfTiles) {
+  for (std::size_t n :
+       {0, 1, 16, 240, 241, 1024, 4095, 4096, 4097, 4336, 8191, 8192, 8193, 345678}) {
+    const auto bytes = some_bytes(n);
+    for (const std::size_t offset : {0, 1, 4, 6}) {
+      ASSERT_EQ(emulated_tiled(bytes, offset), tiled_hash64(bytes)) << n << ", " << offset;
     }
   }
 }

@@ -384,6 +384,12 @@ std::uint32_t atomic_add(std::uint32_t* where, std::uint32_t value) {
   return before;
 }
 
+std::uint64_t atomic_add(std::uint64_t* where, std::uint64_t value) {
+  const std::uint64_t before = *where;
+  *where = before + value;
+  return before;
+}
+
 std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value) {
   const std::uint32_t before = *where;
   *where = before | value;

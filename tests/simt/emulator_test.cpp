@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <vector>
 
 #include "base/simt/warp.cuh"
+#include "codec/indices/low_bits.hpp"
 #include "codec/symboliser/device/raw_bits_device.cuh"
 
 namespace cfck::simt {
@@ -71,16 +74,57 @@ TEST(Emulator, WordsEndWhereTheirBytesEnd) {
   EXPECT_EQ(load_word(bytes.data() + 3, bytes.data() + 5) & 0xffff, 0x0504u);
 }
 
-TEST(Emulator, TransposesBits) {
-  std::array<std::uint32_t, 32> rows{};
-  std::array<std::uint32_t, 32> columns{};
-  for (unsigned i = 0; i < 32; ++i) {
-    rows[i] = 0x9e3779b9u * (i + 1) ^ 0x85ebca6bu >> i;
+TEST(Emulator, LanesLoadTheBitsOfTheirNeighbours) {
+  for (unsigned n_bits = 1; n_bits <= 25; ++n_bits) {
+    for (const unsigned n : {codec::kGroupSize, codec::kGroupSize - 1, 33u, 1u}) {
+      SCOPED_TRACE(std::to_string(n_bits) + " bits of " + std::to_string(n));
+      std::uint32_t values[codec::kGroupSize] = {};
+      for (unsigned i = 0; i < n; ++i) {
+        values[i] = (0x9e3779b9u * (i + 1) ^ 0x85ebca6bu >> (i % 32)) & ((1u << n_bits) - 1);
+      }
+      // A byte later than at a multiple of four, and no longer than the bits.
+      std::vector<std::byte> bytes(1 + codec::packed_bytes(n_bits, n));
+      codec::write_low_bits(values, n_bits, n, bytes.data() + 1);
+      const auto* const from = reinterpret_cast<const std::uint8_t*>(bytes.data()) + 1;
+      std::array<std::uint32_t, codec::kGroupSize> found{};
+      emulate(Launch{}, 0, [&](void*) {
+        std::uint32_t numbers[codec::kLaneValues] = {};
+        const std::uint8_t* const end = codec::add_bits_of_group(from, n_bits, 2, n, numbers);
+        EXPECT_EQ(end, from + codec::packed_bytes(n_bits, n));
+        for (unsigned t = 0; t < codec::kLaneValues; ++t) {
+          found[codec::place_in_group(n == codec::kGroupSize, t, lane())] = numbers[t];
+        }
+      });
+      for (unsigned i = 0; i < codec::kGroupSize; ++i) {
+        EXPECT_EQ(found[i], values[i] << 2) << i;
+      }
+    }
   }
-  emulate(Launch{}, 0, [&](void*) { columns[lane()] = codec::transpose_bits(rows[lane()]); });
-  for (unsigned i = 0; i < 32; ++i) {
-    for (unsigned j = 0; j < 32; ++j) {
-      EXPECT_EQ(columns[i] >> j & 1, rows[j] >> i & 1) << i << " " << j;
+}
+
+TEST(Emulator, MarkedValuesAreNumberedInTheirOrder) {
+  for (const bool is_whole : {false, true}) {
+    std::array<bool, codec::kGroupSize> is_marked{};
+    for (unsigned i = 0; i < codec::kGroupSize; ++i) {
+      is_marked[i] = i * i % 7 < 3;
+    }
+    std::array<std::uint32_t, codec::kGroupSize> numbers{};
+    emulate(Launch{}, 0, [&](void*) {
+      std::uint32_t marks = 0;
+      for (unsigned t = 0; t < codec::kLaneValues; ++t) {
+        marks |= (is_marked[codec::place_in_group(is_whole, t, lane())] ? 1u : 0u) << t;
+      }
+      const std::uint32_t n =
+          codec::each_marked(is_whole, marks, [&](unsigned t, std::uint32_t number) {
+            numbers[codec::place_in_group(is_whole, t, lane())] = number;
+          });
+      EXPECT_EQ(n, std::count(is_marked.begin(), is_marked.end(), true));
+    });
+    std::uint32_t n = 0;
+    for (unsigned i = 0; i < codec::kGroupSize; ++i) {
+      if (is_marked[i]) {
+        EXPECT_EQ(numbers[i], n++) << i;
+      }
     }
   }
 }

@@ -4,7 +4,9 @@ import collections
 
 import reference_codec
 import reference_container as container
-from lossless_payloads import files, lossless_payloads
+import reference_decoder
+import reference_direct
+from lossless_payloads import VECTORS, files, lossless_payloads
 
 
 def test_kinds_dtypes_and_codecs():
@@ -46,6 +48,29 @@ def test_flags_of_symbols():
         flags = [payload[1] for _, _, payload in lossless_payloads(stage=stage) if payload[0] == 2]
         for bit in bits:
             assert {flag >> bit & 1 for flag in flags} == {0, 1}, (stage, bit)
+
+
+def test_widths_of_raw_bits(monkeypatch):
+    """In whole groups and in shorter ones, of which some have unused bits."""
+    seen = collections.defaultdict(set)
+    unpack = reference_codec.unpack_values
+
+    def noting(packed, n_bits, count):
+        if len(packed):
+            seen[count == reference_codec.GROUP].add(n_bits)
+            seen["unused bits"].add(count * (n_bits % 8) % 8)
+        return unpack(packed, n_bits, count)
+
+    monkeypatch.setattr(reference_codec, "unpack_values", noting)
+    monkeypatch.setattr(reference_direct, "unpack_values", noting)
+    for prefix, widths in (("", range(1, 27)), ("rans_", range(2, 23)), ("direct", range(3, 8))):
+        seen.clear()
+        names = "direct_low_bits", "packed_bits"
+        for path in VECTORS.glob(f"{prefix}*.cfck"):
+            if any(name in path.name for name in names):
+                reference_decoder.read(path)
+        assert seen[True] >= set(widths) and len(seen["unused bits"]) >= 5, (prefix, seen)
+        assert len(seen[False]) >= 15, (prefix, seen)
 
 
 def test_planes():

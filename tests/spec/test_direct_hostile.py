@@ -56,8 +56,8 @@ def with_escapes(**changes) -> Parts:
 def low_bits(scale_bin: int, symbol: int, low: int, **changes) -> Parts:
     """One value of a bin with low bits."""
     k = 1 + (scale_bin - CLASS_40) // 4
-    planes = bytes(low >> bit & 1 for bit in reversed(range(k)))
-    parts = single(1, flags=8, first_bin=scale_bin, raw_bytes=k, raw=planes)
+    raw = low.to_bytes(-(-k // 8), "big")
+    parts = single(1, flags=8, first_bin=scale_bin, raw_bytes=len(raw), raw=raw)
     return parts.but(symbols=bytes([0, symbol])).but(**changes)
 
 
@@ -238,8 +238,8 @@ REFUSED = [
     ("symbol 126 of three", single(3, first_bin=13, symbols=b"\0\x7e"), (3,), None, "above 125"),
     ("symbol 82", single(4, first_bin=12, symbols=b"\0\x52"), (4,), None, "above 81"),
     ("a symbol of a group of zeros", single(4, symbols=b"\x1e\1"), (4,), None, "as many symbols"),
-    ("raw bits missing", low_bits(44, 64, 3, raw_bytes=1, raw=b"\1"), (1,), None, "raw bits"),
-    ("raw bits left over", low_bits(44, 64, 3, raw_bytes=3, raw=b"\1\1\0"), (1,), None, "raw bits"),
+    ("raw bits missing", low_bits(72, 64, 3, raw_bytes=1, raw=b"\1"), (1,), None, "raw bits"),
+    ("raw bits left over", low_bits(72, 64, 3, raw_bytes=3, raw=b"\1\1\0"), (1,), None, "raw bits"),
     ("raw bits of no group", single(4, flags=8, raw_bytes=1, raw=b"\0"), (4,), None, "raw bits"),
     ("code 63 * 2^25 - 1", low_bits(139, 125, 2**25 - 1), (1,), None, "above 2^30 - 1"),
     ("code -62 * 2^25", low_bits(139, 1, 0), (1,), None, "above 2^30 - 1"),
@@ -252,7 +252,7 @@ REFUSED = [
     (
         "a predicted code of 2^30",
         predicted(packed([256, 0, 512]), first_bin=145, symbols=bytes([0] + [64] * 6)).but(
-            flags=8, raw_bytes=27, raw=b"\x3f" * 27
+            flags=8, raw_bytes=21, raw=b"\xff" * 21
         ),
         KERNEL,
         None,
@@ -319,7 +319,28 @@ TAKEN = [
     ),
     ("groups of zeros", single(4, first_bin=0, symbols=b"\x1e"), (4,), None, [0] * 4),
     ("what fills a tuple", single(2, first_bin=1, symbols=b"\0\x51"), (2,), None, [0.5, 0.5]),
-    ("unused raw bits", low_bits(44, 64, 0, raw=b"\xfe\xff"), (1,), None, [2.5]),
+    ("unused raw bits", low_bits(44, 64, 0, raw=b"\xfd"), (1,), None, [2.5]),
+    (
+        "nine bits and unused ones",
+        single(3, flags=8, first_bin=48, raw_bytes=2, raw=b"\xd1\xff"),
+        (3,),
+        None,
+        [0.5, 5.0, 11.5],
+    ),
+    (
+        "bits and bytes",
+        single(3, flags=8, first_bin=76, raw_bytes=4, raw=b"\xe4\1\2\xff"),
+        (3,),
+        None,
+        [0.5, 641.0, 1407.5],
+    ),
+    (
+        "bytes alone",
+        single(3, flags=8, first_bin=68, raw_bytes=3, raw=b"\1\2\xff"),
+        (3,),
+        None,
+        [0.5, 129.0, 383.5],
+    ),
     ("code 2^30 - 1", low_bits(153, 64, 2**29 - 1), (1,), None, [2**29]),
     ("code 1 - 2^30", low_bits(153, 61, 1), (1,), None, [-(2**29)]),
     ("a field", fielded(FIELD), KERNEL, None, [0] * 6),
@@ -336,8 +357,8 @@ TAKEN = [
         fielded(
             packed([900] * 3) + packed([0, 0]) + packed([0]),
             flags=8,
-            raw_bytes=29,
-            raw=bytes(28) + b"\xff",
+            raw_bytes=22,
+            raw=bytes(16) + b"\1" * 6,
         ),
         KERNEL,
         None,

@@ -17,7 +17,10 @@ from test_direct_files import breaks_bound, doubles
 
 VECTORS = pathlib.Path(reference_decoder.__file__).parent / "vectors"
 WITH_EVERY_PART = (
-    *direct_vectors.DIRECT_VECTORS,
+    direct_vectors.direct_f64,
+    direct_vectors.direct_f32,
+    direct_vectors.direct_bf16,
+    direct_vectors.direct_f16,
     rans_vectors.direct_f32,
     rans_vectors.direct_bf16,
 )

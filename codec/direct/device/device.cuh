@@ -18,7 +18,7 @@ namespace cfck::codec {
 
 inline constexpr unsigned kDirectPlaces = 2 + kDirectTables;
 
-// A group has at most 30 planes; one group more than the lanes carry is in the tail.
+// A value has at most 30 low bits; one group more than the lanes carry is in the tail.
 inline constexpr unsigned kMaxDirectTailBytes =
     30 * kGroupSize / 8 + kMaxDeviceLaneSets * simt::kWarpLanes * kRansStateBits / 8;
 
@@ -144,7 +144,8 @@ class DirectWarp {
       const std::uint32_t group = chunk_.groups[g];
       return is_zero_group(group)
                  ? 0
-                 : low_bits_of_bin(bin_of(group)) * ((size_of_group(n_unmasked_, g) + 7) / 8);
+                 : static_cast<std::uint32_t>(
+                       packed_bytes(low_bits_of_bin(bin_of(group)), size_of_group(n_unmasked_, g)));
     };
     const std::uint32_t raw_bytes = sum_of_groups(n_groups_, raw_bytes_of);
     tail_ = find_tail(n_groups_, raw_bytes, n_sets, raw_bytes_of);
@@ -321,10 +322,10 @@ class DirectWarp {
     const bool is_zero = !is_common && is_zero_group(group);
     const unsigned low_bits = is_zero ? 0 : low_bits_of_bin(scale_bin);
     std::uint32_t low[kLaneValues] = {};
-    raw = add_planes(raw, low_bits, 0, n, low);
+    raw = is_common ? add_neighbours(raw, low_bits, 0, low)
+                    : add_bits_of_group(raw, low_bits, 0, n, low);
     const DeviceTable& table = shared_.tables[2 + (is_zero ? 0 : table_of_bin(scale_bin))];
     std::int32_t indices[kLaneValues] = {};
-    bool has_escape = false;
     std::uint32_t escapes = 0;
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
@@ -339,22 +340,26 @@ class DirectWarp {
         if (!is_common && low_bits > kMaxSafeLowBits && is_active && !is_escape) {
           fits_ = fits_ && is_index_of<to_values>(indices[t], symbol, low_bits);
         }
-        has_escape = has_escape || is_escape;
         escapes |= (is_escape ? 1u : 0u) << t;
       }
     }
+    const bool is_whole = is_common || n == kGroupSize;
     const std::uint32_t first_exact = n_exact_;
+    const std::uint32_t first = g * kGroupSize;
     const std::uint32_t exact =
-        simt::any(has_escape) ? take_escapes<to_values>(escapes, indices) : 0;
-    const std::uint32_t first = g * kGroupSize + simt::lane();
-    CFCK_UNROLL
-    for (unsigned t = 0; t < kLaneValues; ++t) {
-      if (is_common || t * simt::kWarpLanes + simt::lane() < n) {
-        store<to_values, has_one_step>(first + t * simt::kWarpLanes, indices[t]);
+        simt::any(escapes != 0) ? take_escapes<to_values>(is_whole, escapes, indices) : 0;
+    if constexpr (is_common) {
+      store_group<to_values, has_one_step>(first + kLaneValues * simt::lane(), indices);
+    } else {
+      CFCK_UNROLL
+      for (unsigned t = 0; t < kLaneValues; ++t) {
+        if (t * simt::kWarpLanes + simt::lane() < n) {
+          store<to_values>(first + place_in_group(is_whole, t, simt::lane()), indices[t]);
+        }
       }
     }
     if (to_values && n_exact_ != first_exact) {
-      store_exact(exact, first_exact, first);
+      store_exact(is_whole, exact, first_exact, first);
     }
     return raw;
   }
@@ -362,54 +367,64 @@ class DirectWarp {
   // Takes the next escapes in the order of the values; `escapes` has a bit for each value of the
   // lane. Returns such bits for exact values.
   template <bool to_values>
-  CFCK_DEVICE std::uint32_t take_escapes(std::uint32_t escapes, std::int32_t* indices) {
+  CFCK_DEVICE std::uint32_t take_escapes(bool is_whole, std::uint32_t escapes,
+                                         std::int32_t* indices) {
     std::uint32_t exact = 0;
+    escape_at_ += each_marked(is_whole, escapes, [&](unsigned t, std::uint32_t number) {
+      number += escape_at_;
+      const bool is_there = number < s_.n_escapes;
+      indices[t] = is_there ? chunk_.escapes[number] : 0;
+      fits_ =
+          fits_ && is_there && (!to_values || indices[t] == kExact || is_valid_index(indices[t]));
+      exact |= (indices[t] == kExact ? 1u : 0u) << t;
+    });
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
-      const bool is_escape = (escapes >> t & 1) != 0;
-      const std::uint32_t votes = simt::ballot(is_escape);
-      if (votes == 0) {
-        continue;
-      }
-      const std::uint32_t number = escape_at_ + simt::popcount(votes & simt::lanes_below());
-      if (is_escape) {
-        const bool is_there = number < s_.n_escapes;
-        indices[t] = is_there ? chunk_.escapes[number] : 0;
-        fits_ =
-            fits_ && is_there && (!to_values || indices[t] == kExact || is_valid_index(indices[t]));
-      }
-      const bool is_exact = is_escape && indices[t] == kExact;
-      exact |= (is_exact ? 1u : 0u) << t;
-      n_exact_ += simt::popcount(simt::ballot(is_exact));
-      escape_at_ += simt::popcount(votes);
+      n_exact_ += simt::popcount(simt::ballot((exact >> t & 1) != 0));
     }
     return exact;
   }
 
-  // Stores exact values, from number `at` on, over what is there; `exact` has a bit for each value
-  // of the lane, of which `first` is the first.
-  CFCK_DEVICE void store_exact(std::uint32_t exact, std::uint32_t at, std::uint32_t first) {
-    CFCK_UNROLL
-    for (unsigned t = 0; t < kLaneValues; ++t) {
-      const bool is_exact = (exact >> t & 1) != 0;
-      const std::uint32_t votes = simt::ballot(is_exact);
-      const std::uint32_t number = at + simt::popcount(votes & simt::lanes_below());
-      if (is_exact && number < s_.n_exact) {
-        static_cast<Word*>(out_)[first + t * simt::kWarpLanes] =
+  // Stores the exact values of a group, from number `at` on, over what is there; `exact` has a bit
+  // for each value of the lane, and `first` is the first of the group.
+  CFCK_DEVICE void store_exact(bool is_whole, std::uint32_t exact, std::uint32_t at,
+                               std::uint32_t first) {
+    (void)each_marked(is_whole, exact, [&](unsigned t, std::uint32_t number) {
+      number += at;
+      if (number < s_.n_exact) {
+        static_cast<Word*>(out_)[first + place_in_group(is_whole, t, simt::lane())] =
             load_value<Word>(s_.exact.data + std::size_t{number} * sizeof(Word));
       }
-      at += simt::popcount(votes);
+    });
+  }
+
+  // Stores four neighbours, from number i on.
+  template <bool to_values, bool has_one_step>
+  CFCK_DEVICE void store_group(std::uint32_t i, const std::int32_t* indices) {
+    if constexpr (to_values) {
+      Word values[kLaneValues];
+      CFCK_UNROLL
+      for (unsigned t = 0; t < kLaneValues; ++t) {
+        values[t] = value_of<has_one_step>(i + t, indices[t]);
+      }
+      simt::store_four(static_cast<Word*>(out_) + i, values);
+    } else {
+      simt::store_four(static_cast<std::int32_t*>(out_) + i, indices);
     }
   }
 
-  template <bool to_values, bool has_one_step>
+  template <bool to_values>
   CFCK_DEVICE void store(std::uint32_t i, std::int32_t index) {
     if constexpr (to_values) {
-      const double step = !has_one_step && has_row_steps_ ? step_of_value(parameters_, i) : step_;
-      static_cast<Word*>(out_)[i] = Value::from_double(static_cast<double>(index) * step);
+      static_cast<Word*>(out_)[i] = value_of<false>(i, index);
     } else {
       static_cast<std::int32_t*>(out_)[i] = index;
     }
+  }
+  template <bool has_one_step>
+  CFCK_DEVICE Word value_of(std::uint32_t i, std::int32_t index) const {
+    const double step = !has_one_step && has_row_steps_ ? step_of_value(parameters_, i) : step_;
+    return Value::from_double(static_cast<double>(index) * step);
   }
 
   CFCK_DEVICE DirectIndices indices() const {
@@ -456,8 +471,7 @@ class DirectWarp {
   bool fits_ = true;
 };
 
-// Decodes a chunk whose payload begins with mode 4 or 5. False for one that the CPU refuses; then
-// what was written is unspecified.
+// Decodes a chunk of mode 4 or 5. False for one that the CPU refuses: values are unspecified then.
 template <class Value>
 CFCK_DEVICE bool decode_direct_chunk(const DeviceChunk& chunk, const DeviceTable* static_tables,
                                      DirectWarpShared& shared) {

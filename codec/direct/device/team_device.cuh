@@ -56,17 +56,24 @@ class DirectTeamWarp {
     const std::uint32_t tail = shared_.team.tail_first_group;
     const std::uint32_t n_whole = n_unmasked_ / kGroupSize;
     const std::uint32_t last = tail < n_whole ? tail : n_whole;
-    go_through_groups<ComingPlanes, std::uint32_t>(
+    const unsigned i = place_in_group(true, set_, simt::lane());
+    go_through_groups<simt::PendingWord, std::uint32_t>(
         chunk_.groups, last, [&](std::uint32_t group) { return raw_bytes_of(group, kGroupSize); },
         [&](std::uint32_t group, std::uint32_t at) {
-          return ask_planes(s_.raw.data + at, n_planes_of(group), set_);
+          const unsigned n_bits = low_bits_of_group(group);
+          return n_bits <= 8 ? ask_packed(s_.raw.data + at, n_bits, i) : simt::PendingWord{};
         },
-        [&](std::uint32_t group, std::uint32_t at, const ComingPlanes& planes) {
-          return take_planes(planes, s_.raw.data + at, n_planes_of(group), set_);
+        [&](std::uint32_t group, std::uint32_t at, const simt::PendingWord& asked) {
+          // Few groups have more.
+          const unsigned n_bits = low_bits_of_group(group);
+          const std::uint8_t* const from = s_.raw.data + at;
+          return n_bits == 0   ? 0
+                 : n_bits <= 8 ? take_packed(asked, from, n_bits, i)
+                               : bits_of_value<std::uint32_t>(from, n_bits, kGroupSize, i);
         },
         [&](std::uint32_t g, std::uint32_t group, std::uint32_t, std::uint32_t low) {
           if (is_zero_group(group)) {
-            store<to_values>(place_of(g), 0);
+            store<to_values>(place_of(g, kGroupSize), 0);
           } else {
             decode_indices<to_values, true>(g, group, kGroupSize, low);
           }
@@ -82,19 +89,20 @@ class DirectTeamWarp {
     escapes_.share(shared_.team);
     simt::sync_block();
     fits_ = fits_ && escapes_.are_all(shared_.team);
-    escapes_.each(shared_.team,
-                  [&](std::uint32_t number, std::uint32_t i) { put_escape<to_values>(number, i); });
+    escapes_.each(shared_.team, n_whole, [&](std::uint32_t number, std::uint32_t at) {
+      put_escape<to_values>(number, at);
+    });
   }
 
   CFCK_DEVICE const DeviceTable& table_of(std::uint32_t group) const {
     return shared_.chunk.tables[2 + table_of_bin(bin_of(group))];
   }
 
-  CFCK_DEVICE static unsigned n_planes_of(std::uint32_t group) {
+  CFCK_DEVICE static unsigned low_bits_of_group(std::uint32_t group) {
     return is_zero_group(group) ? 0 : low_bits_of_bin(bin_of(group));
   }
   CFCK_DEVICE static std::uint32_t raw_bytes_of(std::uint32_t group, unsigned n) {
-    return n_planes_of(group) * ((n + 7) / 8);
+    return static_cast<std::uint32_t>(packed_bytes(low_bits_of_group(group), n));
   }
 
   // Decodes the set's values of groups [first, last); returns what follows their raw bits.
@@ -105,19 +113,21 @@ class DirectTeamWarp {
     for (std::uint32_t g = first; g < last; ++g) {
       const std::uint32_t group = chunk_.groups[g];
       const unsigned n = size_of_group(n_unmasked_, g);
+      const unsigned i = place_in_group(n == kGroupSize, set_, simt::lane());
       if (!is_zero_group(group)) {
         decode_indices<to_values, false>(
-            g, group, n, load_planes_of_set<std::uint32_t>(raw, n_planes_of(group), 0, n, set_));
-      } else if (simt::lane() < n_values_of_set(set_, n)) {
-        store<to_values>(place_of(g), 0);
+            g, group, n,
+            i < n ? bits_of_value<std::uint32_t>(raw, low_bits_of_group(group), n, i) : 0);
+      } else if (i < n) {
+        store<to_values>(place_of(g, n), 0);
       }
       raw += raw_bytes_of(group, n);
     }
     return raw;
   }
 
-  CFCK_DEVICE std::uint32_t place_of(std::uint32_t g) const {
-    return g * kGroupSize + set_ * simt::kWarpLanes + simt::lane();
+  CFCK_DEVICE std::uint32_t place_of(std::uint32_t g, unsigned n) const {
+    return g * kGroupSize + place_in_group(n == kGroupSize, set_, simt::lane());
   }
 
   template <bool to_values, bool is_whole>
@@ -137,7 +147,7 @@ class DirectTeamWarp {
       fits_ = fits_ && is_index_of<to_values>(index, symbol, low_bits);
     }
     if (is_active) {
-      store<to_values>(place_of(g), index);
+      store<to_values>(place_of(g, n), index);
     }
     const std::uint32_t votes = simt::ballot(is_escape);
     if (votes != 0) {

@@ -66,26 +66,12 @@ inline void expand_tuples(const std::uint8_t* symbols, unsigned n_symbols, const
   }
 }
 
-// Adds the planes of the low bits to the indices, and moves `raw` past them.
-inline void add_low_planes(unsigned low_bits, unsigned n, const std::byte*& raw,
-                           std::int32_t* indices) {
-  for (unsigned end = low_bits; end > 0;) {
-    const unsigned n_planes = end < 8 ? end : 8;
-    end -= n_planes;
-    std::uint8_t low[kGroupSize];
-    if (n == kGroupSize) {
-      unpack_byte_planes(reinterpret_cast<const std::uint8_t*>(raw), n_planes, low);
-      raw += n_planes * kPlaneBytes;
-    } else {
-      std::uint8_t planes[8 * kPlaneBytes] = {};
-      for (unsigned plane = 0; plane < n_planes; ++plane) {
-        __builtin_memcpy(planes + plane * kPlaneBytes, raw, (n + 7) / 8);
-        raw += (n + 7) / 8;
-      }
-      unpack_byte_planes(planes, n_planes, low);
-    }
-    add_low_bytes(low, end, indices);
-  }
+// Adds the low bits to the indices, and moves `raw` past them.
+inline void add_low_bits(unsigned low_bits, unsigned n, const std::byte*& raw,
+                         std::int32_t* indices) {
+  raw = read_packed(raw, low_bits, n, [&](unsigned shift, const std::uint8_t* bytes) {
+    add_low_bytes(bytes, shift, indices);
+  });
 }
 
 // `symbols` are kGroupSize bytes, with valid ones after the last that is used.
@@ -111,7 +97,7 @@ inline bool merge_group_lanes(const std::uint8_t* symbols, const BinCode& code, 
     expand_tuples<4>(symbols, n_symbols, kFours, bytes);
   }
   indices_of_bytes(bytes, code.low_bits, indices);
-  add_low_planes(code.low_bits, n, raw, indices);
+  add_low_bits(code.low_bits, n, raw, indices);
   return true;
 }
 
@@ -128,7 +114,7 @@ inline bool merge_group(const std::uint8_t* symbols, const BinCode& code, unsign
     return fits;
   }
   std::uint32_t low[kGroupSize];
-  raw = read_planes(raw, code.low_bits, n, low);
+  raw = read_low_bits(raw, code.low_bits, n, low);
   return merge_single(symbols, code.low_bits, low, indices);
 }
 

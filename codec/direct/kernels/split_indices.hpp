@@ -3,8 +3,7 @@
 
 #include "codec/direct/kernels/kernels.hpp"
 #include "codec/indices/index_lanes.hpp"
-#include "codec/indices/index_planes.hpp"
-#include "codec/symboliser/byte_planes.hpp"
+#include "codec/indices/low_bits.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
@@ -51,7 +50,7 @@ inline bool split_group(const std::int32_t* indices, const BinCode& code, unsign
   if (code.tuple == 1) {
     std::uint32_t low[kGroupSize];
     const bool escapes = split_single(indices, code.low_bits, symbols, low);
-    raw = write_planes(low, code.low_bits, n, raw);
+    raw = write_low_bits(low, code.low_bits, n, raw);
     return escapes;
   }
   // A tuple may reach past the group; the values there are taken as zero.
@@ -67,31 +66,17 @@ inline bool split_group(const std::int32_t* indices, const BinCode& code, unsign
 // Above this, kExact shifted right fits a symbol.
 inline constexpr unsigned kMaxLaneShift = 24;
 
-// Writes the planes of the low bits, zeros for indices whose byte of `high` is above the limit, and
-// moves `raw` past them.
-inline void write_low_planes(const std::int32_t* indices, const std::uint8_t* high, ByteLanes limit,
-                             unsigned low_bits, unsigned n, std::byte*& raw) {
-  for (unsigned end = low_bits; end > 0;) {
-    const unsigned n_planes = end < 8 ? end : 8;
-    end -= n_planes;
-    std::uint8_t low[kGroupSize];
+// Writes the low bits, zeros for indices whose byte of `high` is above the limit, and moves `raw`
+// past them.
+inline void write_kept_low_bits(const std::int32_t* indices, const std::uint8_t* high,
+                                ByteLanes limit, unsigned low_bits, unsigned n, std::byte*& raw) {
+  raw = write_packed(low_bits, n, raw, [&](unsigned shift, std::uint8_t* bytes) {
     for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
-      ByteLanes::low_of(indices + i, end)
+      ByteLanes::low_of(indices + i, shift)
           .where_at_most(ByteLanes::load(high + i), limit)
-          .store(low + i);
+          .store(bytes + i);
     }
-    if (n == kGroupSize) {
-      pack_byte_planes(low, n_planes, reinterpret_cast<std::uint8_t*>(raw));
-      raw += n_planes * kPlaneBytes;
-      continue;
-    }
-    std::uint8_t planes[8 * kPlaneBytes];
-    pack_byte_planes(low, n_planes, planes);
-    for (unsigned plane = 0; plane < n_planes; ++plane) {
-      __builtin_memcpy(raw, planes + plane * kPlaneBytes, (n + 7) / 8);
-      raw += (n + 7) / 8;
-    }
-  }
+  });
 }
 
 // Does what split_single() does, with vectors. Requires: low bits are at most kMaxLaneShift.
@@ -105,7 +90,7 @@ inline void split_single_lanes(const std::int32_t* indices, unsigned low_bits, u
     (moved + ByteLanes::all(1)).where_at_most(moved, limit).store(symbols + i);
     moved.store(high + i);
   }
-  write_low_planes(indices, high, limit, low_bits, n, raw);
+  write_kept_low_bits(indices, high, limit, low_bits, n, raw);
 }
 
 inline void split_tuples_lanes(const std::int32_t* indices, const BinCode& code,

@@ -6,7 +6,10 @@
 #include "codec/direct/kernels/merge_indices.hpp"
 #include "codec/direct/kernels/quantise.hpp"
 #include "codec/direct/kernels/split_indices.hpp"
+#include "codec/entropy/rans/kernels/symbol_order.hpp"
+#include "codec/indices/escape_bits.hpp"
 #include "codec/indices/index_lanes.hpp"
+#include "codec/indices/low_bits.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
@@ -26,7 +29,7 @@ inline EscapeBits split_group_symbols(const std::int32_t* indices, const SymbolC
     low[i] = escapes ? 0u : static_cast<std::uint32_t>(indices[i]) & mask;
     escaped.words[i / 64] |= std::uint64_t{escapes} << (i % 64);
   }
-  raw = write_planes(low, code.low_bits, n, raw);
+  raw = write_low_bits(low, code.low_bits, n, raw);
   return escaped;
 }
 
@@ -35,7 +38,7 @@ inline EscapeBits split_group_symbols(const std::int32_t* indices, const SymbolC
 inline bool merge_group_symbols(const std::uint8_t* symbols, const SymbolCode& code, unsigned n,
                                 const std::byte*& raw, std::int32_t* indices, EscapeBits& escaped) {
   std::uint32_t low[kGroupSize];
-  raw = read_planes(raw, code.low_bits, n, low);
+  raw = read_low_bits(raw, code.low_bits, n, low);
   for (unsigned i = 0; i < kGroupSize; ++i) {
     const std::uint32_t high = static_cast<std::uint32_t>(symbols[i]) - kSymbolOfZero;
     indices[i] = static_cast<std::int32_t>(high << code.low_bits | low[i]);
@@ -68,7 +71,7 @@ inline EscapeBits split_group_symbols_lanes(const std::int32_t* indices, const S
     escaped.words[i / 64] |= above.zero_bits() << (i % 64);
     high.store(moved + i);
   }
-  write_low_planes(indices, moved, limit, code.low_bits, n, raw);
+  write_kept_low_bits(indices, moved, limit, code.low_bits, n, raw);
   return escaped;
 }
 
@@ -82,7 +85,7 @@ inline void merge_group_symbols_lanes(const std::uint8_t* symbols, const SymbolC
     (lanes + ByteLanes::all(256 - kSymbolOfZero)).store(bytes + i);
   }
   indices_of_bytes(bytes, code.low_bits, indices);
-  add_low_planes(code.low_bits, n, raw, indices);
+  add_low_bits(code.low_bits, n, raw, indices);
 }
 
 #endif
@@ -97,13 +100,19 @@ inline void split_symbols(const std::int32_t* indices, std::size_t n_values,
     const SymbolCode code = kSymbolCodes.of[groups[first / kGroupSize].scale_bin];
     const unsigned n = group_values(n_values - first);
     const std::int32_t* const group = indices + first;
+    std::uint8_t ordered[kGroupSize];
 #if defined(CFCK_HAS_INDEX_LANES)
     EscapeBits escaped = code.low_bits <= kMaxSafeLowBits
-                             ? split_group_symbols_lanes(group, code, n, symbols, to.raw)
-                             : split_group_symbols(group, code, n, symbols, to.raw);
+                             ? split_group_symbols_lanes(group, code, n, ordered, to.raw)
+                             : split_group_symbols(group, code, n, ordered, to.raw);
 #else
-    EscapeBits escaped = split_group_symbols(group, code, n, symbols, to.raw);
+    EscapeBits escaped = split_group_symbols(group, code, n, ordered, to.raw);
 #endif
+    if (n == kGroupSize) {
+      to_symbol_order(ordered, symbols);
+    } else {
+      __builtin_memcpy(symbols, ordered, n);
+    }
     if (escaped.any()) {
       escaped.keep(n);
       escaped.each([&](unsigned i) {
@@ -115,12 +124,22 @@ inline void split_symbols(const std::int32_t* indices, std::size_t n_values,
   }
 }
 
-// Merges a group into `indices`, except the escapes; false for an index that does not fit. Takes
-// symbols and raw bits.
-inline bool merge_one_group(const SymbolCode& code, unsigned n, DirectMerge& from,
-                            std::int32_t* indices, EscapeBits& escaped) {
+// Takes the symbols of a group from the stream, in the order of its values; those after the last
+// are ignored. `ordered` has space for a whole group.
+inline const std::uint8_t* take_symbols(unsigned n, DirectMerge& from, std::uint8_t* ordered) {
   const std::uint8_t* const symbols = from.streams[0];
   from.streams[0] += n;
+  if (n != kGroupSize) {
+    return symbols;
+  }
+  to_value_order(symbols, ordered);
+  return ordered;
+}
+
+// Merges a group into `indices`, except the escapes; false for an index that does not fit. Symbols
+// are in the order of their values. Takes raw bits.
+inline bool merge_one_group(const std::uint8_t* symbols, const SymbolCode& code, unsigned n,
+                            DirectMerge& from, std::int32_t* indices, EscapeBits& escaped) {
 #if defined(CFCK_HAS_INDEX_LANES)
   if (code.low_bits <= kMaxSafeLowBits) {
     merge_group_symbols_lanes(symbols, code, n, from.raw, indices, escaped);
@@ -142,8 +161,11 @@ inline bool merge_symbols(std::int32_t* indices, std::size_t n_values, const Gro
       continue;
     }
     const SymbolCode code = kSymbolCodes.of[groups[first / kGroupSize].scale_bin];
+    const unsigned n = group_values(n_values - first);
     EscapeBits escaped;
-    const bool fits = merge_one_group(code, group_values(n_values - first), from, group, escaped);
+    std::uint8_t ordered[kGroupSize];
+    const bool fits =
+        merge_one_group(take_symbols(n, from, ordered), code, n, from, group, escaped);
     if (!fits || !escaped.each([&](unsigned i) {
           if (from.n_escapes == 0) {
             return false;

@@ -63,26 +63,28 @@ class ValueMerge {
   {
   }
 
-  // Returns false if there are too few escapes.
-  CFCK_INLINE bool merge(const GroupCode& group, unsigned n, std::byte* values) {
+  // Returns false if there are too few escapes. Symbols are in the order of their values; a group
+  // of zeros needs none.
+  CFCK_INLINE bool merge(const GroupCode& group, const std::uint8_t* symbols, unsigned n,
+                         std::byte* values) {
     const SymbolCode code = kSymbolCodes.of[group.scale_bin];
 #if defined(CFCK_HAS_INDEX_LANES)
     if (n == kGroupSize && code.low_bits <= kWordLowBits && group.kind != GroupKind::kAllZero) {
-      return merge_narrow(code.low_bits, values);
+      return merge_narrow(symbols, code.low_bits, values);
     }
 #endif
-    return merge_wide(group, code, n, values);
+    return merge_wide(group, symbols, code, n, values);
   }
 
  private:
   static constexpr unsigned kBytes = sizeof(typename Value::Word);
 
-  [[gnu::noinline]] bool merge_wide(const GroupCode& group, const SymbolCode& code, unsigned n,
-                                    std::byte* values) {
+  [[gnu::noinline]] bool merge_wide(const GroupCode& group, const std::uint8_t* symbols,
+                                    const SymbolCode& code, unsigned n, std::byte* values) {
     std::int32_t indices[kGroupSize] = {};
     EscapeBits escaped;
     if (group.kind != GroupKind::kAllZero) {
-      (void)merge_one_group(code, n, from_, indices, escaped);
+      (void)merge_one_group(symbols, code, n, from_, indices, escaped);
     }
     std::byte workspace[kGroupSize * kBytes];
     if (!values_of_group<Value>(indices, escaped, n, walk_, from_, workspace)) {
@@ -98,33 +100,39 @@ class ValueMerge {
   static constexpr unsigned kWordLowBits = kByteLowBits + 8;
 
   // Merges whole groups. Requires: low bits are at most kWordLowBits.
-  CFCK_INLINE bool merge_narrow(unsigned low_bits, std::byte* values) {
-    const unsigned n_planes = low_bits < kByteLowBits ? low_bits : kByteLowBits;
+  CFCK_INLINE bool merge_narrow(const std::uint8_t* symbols, unsigned low_bits, std::byte* values) {
+    std::uint8_t low[kGroupSize];
+    // Of more than eight bits the highest come first, and are those of bytes.
+    const unsigned in_bytes = low_bits <= kByteLowBits ? low_bits : low_bits > 8 ? low_bits - 8 : 0;
+    if (in_bytes != 0) {
+      take_low_bits(in_bytes, low);
+    }
     EscapeBits escaped;
     alignas(64) std::int8_t bytes[kGroupSize];
     for (unsigned i = 0; i < kGroupSize; i += ByteLanes::kCount) {
-      const ByteLanes symbols = ByteLanes::load(from_.streams[0] + i);
-      escaped.words[i / 64] |= symbols.equal_bits(ByteLanes::all(kSymbolEscape)) << (i % 64);
-      ByteLanes indices = symbols + ByteLanes::all(256 - kSymbolOfZero);
-      for (unsigned plane = 0; plane < n_planes; ++plane) {
-        indices = indices.twice_plus(from_.raw + plane * kPlaneBytes + i / 8);
+      const ByteLanes some = ByteLanes::load(symbols + i);
+      escaped.words[i / 64] |= some.equal_bits(ByteLanes::all(kSymbolEscape)) << (i % 64);
+      ByteLanes indices = some + ByteLanes::all(256 - kSymbolOfZero);
+      if (in_bytes != 0) {
+        indices = indices.times_power(in_bytes) + ByteLanes::load(low + i);
       }
       indices.store(reinterpret_cast<std::uint8_t*>(bytes) + i);
     }
-    from_.streams[0] += kGroupSize;
-    from_.raw += n_planes * kPlaneBytes;
     if (low_bits <= kByteLowBits) {
       return values_of_bytes(bytes, escaped, values);
     }
-    const unsigned n_more = low_bits - kByteLowBits;
-    std::uint8_t low[kGroupSize];
-    unpack_byte_planes(reinterpret_cast<const std::uint8_t*>(from_.raw), n_more, low);
-    from_.raw += n_more * kPlaneBytes;
+    const unsigned n_more = low_bits - in_bytes;
+    take_low_bits(n_more, low);
     std::int16_t words[kGroupSize];
     for (unsigned i = 0; i < kGroupSize; ++i) {
       words[i] = static_cast<std::int16_t>(static_cast<std::uint16_t>(bytes[i]) << n_more | low[i]);
     }
     return values_of_group<Value>(words, escaped, kGroupSize, walk_, from_, values);
+  }
+
+  CFCK_INLINE void take_low_bits(unsigned width, std::uint8_t* low) {
+    unpack_bits(reinterpret_cast<const std::uint8_t*>(from_.raw), width, low);
+    from_.raw += packed_bytes(width, kGroupSize);
   }
 
   CFCK_INLINE bool values_of_bytes(const std::int8_t* indices, const EscapeBits& escaped,
@@ -157,8 +165,12 @@ bool values_of_symbols(std::size_t n_values, const GroupCode* groups, const Valu
                        DirectMerge& from, std::byte* values) {
   ValueMerge<Value> merge(steps, from);
   for (std::size_t first = 0; first < n_values; first += kGroupSize) {
-    if (!merge.merge(groups[first / kGroupSize], group_values(n_values - first),
-                     values + first * sizeof(typename Value::Word))) {
+    const GroupCode& group = groups[first / kGroupSize];
+    const unsigned n = group_values(n_values - first);
+    std::uint8_t ordered[kGroupSize];
+    const std::uint8_t* const symbols =
+        group.kind == GroupKind::kAllZero ? nullptr : take_symbols(n, from, ordered);
+    if (!merge.merge(group, symbols, n, values + first * sizeof(typename Value::Word))) {
       return false;
     }
   }
@@ -179,10 +191,9 @@ bool values_of_lanes(std::size_t n_groups, const GroupCode* groups, const ValueS
     const std::size_t end = group + (ready < n_groups - group ? ready : n_groups - group);
     for (; group < end; ++group) {
       if (groups[group].kind != GroupKind::kAllZero) {
-        x.decode_group(*tables[kSymbolCodes.of[groups[group].scale_bin].table], symbols);
-        from.streams[0] = symbols;
+        x.decode_values(*tables[kSymbolCodes.of[groups[group].scale_bin].table], symbols);
       }
-      if (!merge.merge(groups[group], kGroupSize,
+      if (!merge.merge(groups[group], symbols, kGroupSize,
                        values + group * kGroupSize * sizeof(typename Value::Word))) {
         return false;
       }

@@ -95,51 +95,17 @@ CFCK_DEVICE unsigned n_values_of_set(unsigned set, unsigned n) {
   return n_left < simt::kWarpLanes ? n_left : simt::kWarpLanes;
 }
 
-// Reads up to 32 planes at a time of the values of one lane set, the lowest at bit `last`, and
-// returns the lane's number (add_planes()).
-template <class Word>
-CFCK_DEVICE Word load_planes_of_set(const std::uint8_t* from, unsigned end, unsigned last,
-                                    unsigned n, unsigned set) {
-  const unsigned plane_bytes = (n + 7) / 8;
-  const unsigned first_byte = set * (simt::kWarpLanes / 8);
-  Word number = 0;
-  while (end > last) {
-    const unsigned n_planes = end - last < simt::kWarpLanes ? end - last : simt::kWarpLanes;
-    end -= n_planes;
-    const std::uint32_t row = load_row(from, n_planes, plane_bytes, simt::lane(), first_byte);
-    from += n_planes * plane_bytes;
-    number |= static_cast<Word>(static_cast<Word>(transpose_bits(row)) << end);
-  }
-  return number;
+// Asks for the packed bits of value i, up to eight, none if n_bits is 0, and takes them
+// (load_packed()).
+CFCK_DEVICE simt::PendingWord ask_packed(const std::uint8_t* from, unsigned n_bits, unsigned i) {
+  const unsigned first = i * n_bits;
+  return n_bits == 0 ? simt::PendingWord{}
+                     : simt::ask_bytes(from + first / 8, (first % 8 + n_bits + 7) / 8);
 }
-
-// One plane's bytes of a lane set in each lane, on their way from global memory: those of the
-// planes of a whole group.
-struct ComingPlanes {
-  simt::PendingWord row = {};
-};
-// The place of the lane's bytes; lanes that have nothing load what others load (load_row()).
-CFCK_DEVICE const std::uint8_t* plane_of_lane(const std::uint8_t* from, unsigned n_planes,
-                                              unsigned set) {
-  const unsigned plane = simt::lane() < n_planes ? n_planes - 1 - simt::lane() : 0;
-  return from + (plane * (kGroupSize / 8) + set * (simt::kWarpLanes / 8));
-}
-// Asks for up to 32 planes.
-CFCK_DEVICE ComingPlanes ask_planes(const std::uint8_t* from, unsigned n_planes, unsigned set) {
-  ComingPlanes planes;
-  if (n_planes != 0) {
-    planes.row = simt::ask_bytes(plane_of_lane(from, n_planes, set), 4);
-  }
-  return planes;
-}
-// Returns the lane's number, the lowest plane at bit 0.
-CFCK_DEVICE std::uint32_t take_planes(const ComingPlanes& planes, const std::uint8_t* from,
-                                      unsigned n_planes, unsigned set) {
-  if (n_planes == 0) {
-    return 0;
-  }
-  const std::uint32_t row = simt::take(planes.row, plane_of_lane(from, n_planes, set));
-  return transpose_bits(simt::lane() < n_planes ? row : 0);
+CFCK_DEVICE std::uint32_t take_packed(const simt::PendingWord& asked, const std::uint8_t* from,
+                                      unsigned n_bits, unsigned i) {
+  const unsigned first = i * n_bits;
+  return simt::take(asked, from + first / 8) >> (first % 8) & ((1u << n_bits) - 1);
 }
 
 // Goes through the first `last` groups of a chunk, which are whole, some together, and asks for the
@@ -282,23 +248,29 @@ class TeamEscapes {
   }
 
   // Calls `put(number, i)` for the escapes of the warp, a row of them in each lane: the number in
-  // the chunk, below n_escapes, and the place of the value.
+  // the chunk, below n_escapes, and the place of the value. The first n_whole groups are whole.
   template <class Put>
-  CFCK_DEVICE void each(const TeamShared& team, Put&& put) const {
+  CFCK_DEVICE void each(const TeamShared& team, std::uint32_t n_whole, Put&& put) const {
     const unsigned own = simt::warp_of_block();
     for (std::uint32_t r = simt::lane(); r < n_rows_; r += simt::kWarpLanes) {
       const DeviceEscapeRow row = rows_of(own)[r];
-      std::uint32_t number = row.n_before;
+      const bool is_whole = row.group < n_whole;
       CFCK_NO_UNROLL
-      for (unsigned set = 0; set < kMaxDeviceLaneSets; ++set) {
-        number += set == own ? 0 : n_before(team, set, row.group + (set < own ? 1 : 0));
-      }
-      const std::uint32_t first = row.group * kGroupSize + own * simt::kWarpLanes;
-      for (std::uint32_t votes = row.votes; votes != 0; votes &= votes - 1) {
-        if (number < n_escapes_of_chunk_) {
-          put(number, first + simt::lowest_bit(votes));
+      for (std::uint32_t left = row.votes; left != 0; left &= left - 1) {
+        const unsigned lane = simt::lowest_bit(left);
+        const std::uint32_t up_to = (1u << lane) - 1;
+        std::uint32_t number = row.n_before + simt::popcount(row.votes & up_to);
+        CFCK_NO_UNROLL
+        for (unsigned set = 0; set < kMaxDeviceLaneSets; ++set) {
+          // Values of the group that come before: in whole groups those of the lanes below, and of
+          // the same lane in the sets below; otherwise all in the sets below.
+          const std::uint32_t same = set < own ? 1u << lane : 0;
+          const std::uint32_t others = is_whole ? up_to | same : set < own ? simt::kAllLanes : 0;
+          number += set == own ? 0 : n_before(team, set, row.group, others);
         }
-        ++number;
+        if (number < n_escapes_of_chunk_) {
+          put(number, row.group * kGroupSize + place_in_group(is_whole, own, lane));
+        }
       }
     }
   }
@@ -308,9 +280,10 @@ class TeamEscapes {
     return rows_ + std::size_t{set} * max_rows_;
   }
 
-  // Returns how many escapes of a set are in the groups before `group`.
-  CFCK_DEVICE std::uint32_t n_before(const TeamShared& team, unsigned set,
-                                     std::uint32_t group) const {
+  // Returns how many escapes of a set are in the groups before `group`, or in the group itself and
+  // among `lanes`.
+  CFCK_DEVICE std::uint32_t n_before(const TeamShared& team, unsigned set, std::uint32_t group,
+                                     std::uint32_t lanes) const {
     const DeviceEscapeRow* const rows = rows_of(set);
     const std::uint32_t n_rows = team.n_rows[set];
     std::uint32_t first = 0;
@@ -321,7 +294,11 @@ class TeamEscapes {
       first = is_before ? middle + 1 : first;
       end = is_before ? end : middle;
     }
-    return first < n_rows ? rows[first].n_before : team.n_escapes[set];
+    if (first == n_rows) {
+      return team.n_escapes[set];
+    }
+    const DeviceEscapeRow& row = rows[first];
+    return row.n_before + (row.group == group ? simt::popcount(row.votes & lanes) : 0);
   }
 
   DeviceEscapeRow* rows_;

@@ -14,7 +14,7 @@ Error damaged(const char* what, std::uint64_t offset_bytes) {
 Result<void> ExtentFetcher::fetch(std::uint64_t offset_bytes, std::uint64_t hash, const char* what,
                                   Verify verify, MutableBytes out) const {
   CFCK_TRY(source_.read_at(offset_bytes, out));
-  if (verify == Verify::kYes && hash64(out) != hash) {
+  if (verify == Verify::kYes && tiled_hash64(out) != hash) {
     return damaged(what, offset_bytes);
   }
   return {};

@@ -14,8 +14,8 @@ class ExtentFetcher {
  public:
   explicit ExtentFetcher(const ByteSource& source) : source_(source) {}
 
-  // Fills `out` from `offset_bytes` and compares the XXH3-64 of what is there, unless told not to.
-  // Errors: kChecksum, which calls the extent `what`; kIo, kTruncated.
+  // Fills `out` from `offset_bytes` and compares the tiled hash of what is there, unless told not
+  // to. Errors: kChecksum, which calls the extent `what`; kIo, kTruncated.
   Result<void> fetch(std::uint64_t offset_bytes, std::uint64_t hash, const char* what,
                      Verify verify, MutableBytes out) const;
 
@@ -26,7 +26,7 @@ class ExtentFetcher {
 // kChecksum for what is called `what`.
 Error damaged(const char* what, std::uint64_t offset_bytes);
 
-// Reads the bytes of an extent and compares their XXH3-64. Errors: kChecksum,
+// Reads the bytes of an extent and compares their tiled hash. Errors: kChecksum,
 // kIo, kTruncated.
 Result<void> read_hashed(const ByteSource& source, std::uint64_t offset_bytes, std::uint64_t hash,
                          MutableBytes out);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "base/bytes.hpp"
 #include "codec/device_plan.hpp"
@@ -11,18 +12,18 @@ namespace {
 
 // Puts an array into the slot; nullptr if it is full.
 template <class T>
-const T* place_array(const std::vector<T>& array, device::SlotMemory& slot) {
+T* place_array(const std::vector<T>& array, device::SlotMemory& slot) {
   const auto placed = slot.take(array.size() * sizeof(T));
   if (!placed) {
     return nullptr;
   }
   std::memcpy(placed->host.data(), array.data(), array.size() * sizeof(T));
-  return reinterpret_cast<const T*>(placed->device);
+  return reinterpret_cast<T*>(placed->device);
 }
 
 // Puts an array into the slot and writes where it is and how long. False if the slot is full.
 template <class T>
-bool place_list(const std::vector<T>& array, device::SlotMemory& slot, const T*& at,
+bool place_list(const std::vector<std::remove_const_t<T>>& array, device::SlotMemory& slot, T*& at,
                 std::uint32_t& n) {
   if (array.empty()) {
     return true;
@@ -30,6 +31,20 @@ bool place_list(const std::vector<T>& array, device::SlotMemory& slot, const T*&
   at = place_array(array, slot);
   n = static_cast<std::uint32_t>(array.size());
   return at != nullptr;
+}
+
+// `placed` has the places of the statuses.
+std::optional<device::Launch> place_extents(std::vector<device::Extent> extents,
+                                            device::Extents placed, device::SlotMemory& slot) {
+  for (device::Extent& extent : extents) {
+    extent.first_piece = placed.n_pieces;
+    placed.n_pieces +=
+        static_cast<std::uint32_t>(ceil_div(extent.n_bytes, device::kHashPieceBytes));
+  }
+  if (!place_list(extents, slot, placed.extents, placed.n_extents)) {
+    return std::nullopt;
+  }
+  return device::launch_of(device::Kernel::kHashExtents, placed.n_pieces, placed);
 }
 
 std::optional<device::Launch> place_gathers(std::vector<device::Gather> gathers,
@@ -221,9 +236,7 @@ bool DevicePasses::place_pass(const Pass& pass, device::SlotMemory& slot,
   const Statuses places = take_statuses(pass.extent_orders);
   extents.next = places.next;
   extents.statuses = places.statuses;
-  if (!place_list(pass.extents, slot, extents.extents, extents.n_extents) ||
-      !add(device::launch_of(device::Kernel::kHashExtents, extents.n_extents, extents)) ||
-      !add(place_copies(pass.copies, slot))) {
+  if (!add(place_extents(pass.extents, extents, slot)) || !add(place_copies(pass.copies, slot))) {
     return false;
   }
   for (const auto& [kernel, chunks] : pass.chunks) {

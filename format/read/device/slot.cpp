@@ -345,7 +345,8 @@ Result<void> DeviceSlot::fill_host_packed(DeviceJob& job, ReadWorker& worker) {
 void DeviceSlot::describe(DeviceJob& job, DevicePasses& passes) {
   if (is_of_device(job)) {
     if (reads_.file.options.verify_chunks) {
-      passes.add_extent(job.order, {bytes_of(job.extent), job.hash, job.extent_bytes});
+      passes.add_extent(
+          job.order, {.data = bytes_of(job.extent), .hash = job.hash, .n_bytes = job.extent_bytes});
     }
     for (DeviceTask& task : job.tasks) {
       if (task.plan.method == codec::DecodeMethod::kHost || !passes.add_task(task)) {

@@ -14,6 +14,7 @@ import operator
 import entropy_encoder
 import numpy as np
 import rans_encoder
+import rans_sections
 from reference_codec import Format
 
 GROUP = 128
@@ -78,14 +79,16 @@ class Group:
                 self.raw[i] = 0
 
     def packed_raw(self, zero_bits: int, has_signs: bool) -> bytes:
-        first = self.format.raw_bits - 1 if has_signs else self.format.raw_bits - 2
         last = zero_bits or self.format.low_bits
-        raw = np.array(self.raw, np.uint64)
-        planes = [
-            np.packbits((raw >> np.uint64(bit) & np.uint64(1)).astype(np.uint8), bitorder="little")
-            for bit in range(first, last - 1, -1)
-        ]
-        parts = [plane.tobytes() for plane in planes]
+        n_bits = self.format.raw_bits - (not has_signs) - last
+        width = n_bits % 8
+        highest, shift = entropy_encoder.Bits(), last + n_bits - width
+        for raw in self.raw:
+            highest.put(raw >> shift & 2**width - 1, width)
+        parts = [highest.bytes()]
+        while shift > last:
+            shift -= 8
+            parts.append(bytes(raw >> shift & 255 for raw in self.raw))
         if not zero_bits and self.format.low_bits:
             size = self.format.low_bits // 8
             parts += [(r % 256**size).to_bytes(size, "little") for r in self.raw]
@@ -142,7 +145,7 @@ class Segment:
         n_groups = len(self.groups)
         places = [2 + group.own_bin % 4 for group in self.busy]
         zero_bits = [(bytes(self.above), [1] * n_groups)] if has_zero_bits else []
-        symbols = bytes(symbol for group in self.busy for symbol in group.symbols)
+        symbols = b"".join(rans_sections.in_symbol_order(group.symbols) for group in self.busy)
         return [(bytes(self.bins), [0] * n_groups), *zero_bits, (symbols, places)]
 
     def escape_counts(self) -> bytes:

@@ -33,6 +33,7 @@
 #define CFCK_SCALAR_LANES
 #endif
 #include "codec/entropy/rans/kernels/scalar.hpp"
+#include "codec/entropy/rans/kernels/symbol_order.hpp"
 #include "codec/entropy/rans/kernels/words.hpp"
 
 namespace cfck::codec {
@@ -81,27 +82,39 @@ class RansRegisters {
   }
 
 #ifdef CFCK_SYMBOL_WORDS
-  // Decodes a group of 128 symbols with a table that has at least two.
+  // Decodes a group of 128 symbols.
   CFCK_INLINE SymbolWords decode_words(const RansDecodeTable& table) {
+    if (table.only_symbol < kRansSymbols) [[unlikely]] {
+      return SymbolWords::all(table.only_symbol);
+    }
     const LaneTable registers(table);
     SymbolWords symbols;
+#if !defined(__AVX512VBMI2__)
+    each_constant<2>([&](auto pair) __attribute__((always_inline)) {
+      constexpr unsigned a = 2 * pair % n_sets;
+      constexpr unsigned b = (2 * pair + 1) % n_sets;
+      symbols.pairs[pair] =
+          decode_two_steps(states_[a], states_[b], registers, words_[a], words_[b]);
+    });
+#else
     each_constant<kGroupSize / kRansLanes>([&](auto step) __attribute__((always_inline)) {
       constexpr unsigned set = step % n_sets;
       symbols.of[step] = decode_step(states_[set], registers, constants_, words_[set]);
     });
+#endif
     return symbols;
   }
 #endif
 
   // Decodes a group of 128 symbols.
   CFCK_INLINE void decode_group(const RansDecodeTable& table, std::uint8_t* symbols) {
-    if (table.only_symbol < kRansSymbols) {
-      std::memset(symbols, static_cast<int>(table.only_symbol), kGroupSize);
-      return;
-    }
 #ifdef CFCK_SYMBOL_WORDS
     decode_words(table).store(symbols);
 #else
+    if (table.only_symbol < kRansSymbols) [[unlikely]] {
+      std::memset(symbols, static_cast<int>(table.only_symbol), kGroupSize);
+      return;
+    }
     const LaneTable registers(table);
     each_constant<2>([&](auto pair) __attribute__((always_inline)) {
       constexpr unsigned a = 2 * pair % n_sets;
@@ -112,11 +125,23 @@ class RansRegisters {
 #endif
   }
 
+  // The same, with symbols in the order of their values.
+  CFCK_INLINE void decode_values(const RansDecodeTable& table, std::uint8_t* symbols) {
+#if defined(CFCK_SYMBOL_WORDS) && !defined(__AVX512VBMI2__)
+    const SymbolWords words = decode_words(table);
+    _mm512_storeu_si512(symbols, words.first_values());
+    _mm512_storeu_si512(symbols + 64, words.last_values());
+#else
+    decode_group(table, symbols);
+    to_value_order(symbols, symbols);
+#endif
+  }
+
  protected:
   LaneStates states_[n_sets];
   const std::byte* words_[n_sets];
   RansWords<n_sets>* bounds_;
-#ifdef CFCK_SYMBOL_WORDS
+#if defined(__AVX512VBMI2__)
   StepConstants constants_;
 #endif
 };
@@ -141,6 +166,10 @@ class RansRegisters {
   std::size_t ready_groups() { return bounds_->ready_groups(words_); }
   bool in_bounds() const { return bounds_->in_bounds(words_); }
 
+  void decode_values(const RansDecodeTable& table, std::uint8_t* symbols) {
+    decode_group(table, symbols);
+    to_value_order(symbols, symbols);
+  }
   // Decodes a group of 128 symbols.
   void decode_group(const RansDecodeTable& table, std::uint8_t* symbols) {
     for (unsigned step = 0; step < kGroupSize / kRansLanes; ++step) {

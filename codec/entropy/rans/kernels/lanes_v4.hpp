@@ -4,6 +4,9 @@
 #include "base/cpu/x86_intrinsics.hpp"
 #include "codec/entropy/rans/kernels/words.hpp"
 
+// There are SymbolWords.
+#define CFCK_SYMBOL_WORDS
+
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
@@ -115,23 +118,49 @@ CFCK_INLINE __m512i decode_step(LaneStates& x, const LaneTable& table, const std
   return finish_step<false>(x, scaled_symbol, offset_symbol, _mm512_setzero_si512(), words);
 }
 
-// Stores the symbols of two steps as bytes.
-inline void store_symbols(__m512i first, __m512i second, std::uint8_t* symbols) {
-  const __m512i mixed = _mm512_or_si512(first, _mm512_slli_epi16(second, 8));
+// The symbols of a step and, in the upper bytes of words, of the next one.
+CFCK_INLINE __m512i pair_symbols(__m512i first, __m512i second) {
+  return _mm512_or_si512(first, _mm512_slli_epi16(second, 8));
+}
+
+// Stores the symbols of two steps, which are in pairs, as bytes.
+inline void store_symbols(__m512i pairs, std::uint8_t* symbols) {
   const __m512i fours = _mm512_shuffle_epi8(
-      mixed,
+      pairs,
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15)));
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   _mm512_storeu_si512(symbols, _mm512_permutexvar_epi32(order, fours));
 }
 
-// Decodes a step of one set, then a step of another or of the same set; writes 64 symbols.
-CFCK_INLINE void decode_two_steps(LaneStates& a, LaneStates& b, const LaneTable& table,
-                                  const std::byte*& words_a, const std::byte*& words_b,
-                                  std::uint8_t* symbols) {
+// The symbols of a group: those of two steps in pairs, lanes 0 to 15 at even places and the others
+// at odd ones.
+struct SymbolWords {
+  __m512i pairs[2];
+
+  static SymbolWords all(unsigned symbol) {
+    const __m512i both = _mm512_set1_epi8(static_cast<char>(symbol));
+    return {{both, both}};
+  }
+  // Bytes of the first and the last 64 values, in order: four neighbours of a lane in each 32 bits.
+  CFCK_INLINE __m512i first_values() const {
+    return _mm512_ternarylogic_epi32(_mm512_set1_epi32(0xffff), pairs[0],
+                                     _mm512_slli_epi32(pairs[1], 16), 0xca);
+  }
+  CFCK_INLINE __m512i last_values() const {
+    return _mm512_ternarylogic_epi32(_mm512_set1_epi32(0xffff), _mm512_srli_epi32(pairs[0], 16),
+                                     pairs[1], 0xca);
+  }
+  CFCK_INLINE void store(std::uint8_t* symbols) const {
+    store_symbols(pairs[0], symbols);
+    store_symbols(pairs[1], symbols + 64);
+  }
+};
+
+// Decodes a step of one set, then a step of another or of the same set.
+CFCK_INLINE __m512i decode_two_steps(LaneStates& a, LaneStates& b, const LaneTable& table,
+                                     const std::byte*& words_a, const std::byte*& words_b) {
   const __m512i first = decode_step(a, table, words_a);
-  const __m512i second = decode_step(b, table, words_b);
-  store_symbols(first, second, symbols);
+  return pair_symbols(first, decode_step(b, table, words_b));
 }
 
 }  // namespace CFCK_CPU_NAMESPACE

@@ -111,6 +111,10 @@ CFCK_INLINE __m512i decode_step(LaneStates& x, const LaneTable& table,
 struct SymbolWords {
   __m512i of[kGroupSize / kRansLanes];
 
+  static SymbolWords all(unsigned symbol) {
+    const __m512i words = _mm512_set1_epi16(static_cast<short>(symbol));
+    return {{words, words, words, words}};
+  }
   CFCK_INLINE void store(std::uint8_t* symbols) const {
     for (unsigned i = 0; i < kGroupSize / kRansLanes; ++i) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(symbols + kRansLanes * i),

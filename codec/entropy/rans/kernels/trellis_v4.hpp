@@ -163,7 +163,7 @@ CFCK_INLINE void decode_two_steps(LaneStates& a, LaneStates& b, const LaneTableP
                                   std::uint8_t* symbols) {
   const __m512i first = decode_step(a, tables, choices_a, paths, words_a);
   const __m512i second = decode_step(b, tables, choices_b, paths.next(), words_b);
-  store_symbols(first, second, symbols);
+  store_symbols(pair_symbols(first, second), symbols);
 }
 
 }  // namespace CFCK_CPU_NAMESPACE

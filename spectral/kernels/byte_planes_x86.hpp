@@ -8,9 +8,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codec/symboliser/symboliser.hpp"
+#include "codec/common/groups.hpp"
+#include "spectral/names/codec_names.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 #if defined(__AVX512BW__)
@@ -124,4 +125,4 @@ inline void unpack_byte_planes_x86(const std::uint8_t* planes, unsigned n_planes
 #endif
 
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral

@@ -1,10 +1,10 @@
-// Bit planes of the low bits of a group's indices, and which of its indices escape.
+// Bit planes of the low bits of a group's indices.
 #pragma once
 
 #include "codec/common/bin_codes.hpp"
-#include "codec/symboliser/byte_planes.hpp"
+#include "spectral/kernels/byte_planes.hpp"
 
-namespace cfck::codec {
+namespace cfck::spectral {
 inline namespace CFCK_CPU_NAMESPACE {
 
 inline std::byte* write_planes(const std::uint32_t* low, unsigned low_bits, unsigned n,
@@ -48,33 +48,5 @@ inline const std::byte* read_planes(const std::byte* from, unsigned low_bits, un
   return from;
 }
 
-// A bit for each value of a group that escapes.
-struct EscapeBits {
-  std::uint64_t words[2] = {0, 0};
-
-  bool any() const { return (words[0] | words[1]) != 0; }
-  // Calls `action` with the position of each, in order, until one returns false.
-  template <class Action>
-  bool each(Action&& action) const {
-    for (unsigned word = 0; word < 2; ++word) {
-      for (std::uint64_t left = words[word]; left != 0; left &= left - 1) {
-        if (!action(64 * word + static_cast<unsigned>(__builtin_ctzll(left)))) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-  // Keeps only bits of the first n values.
-  void keep(unsigned n) {
-    if (n < 64) {
-      words[0] &= (std::uint64_t{1} << n) - 1;
-    }
-    if (n < kGroupSize) {
-      words[1] &= n <= 64 ? 0 : (std::uint64_t{1} << (n - 64)) - 1;
-    }
-  }
-};
-
 }  // namespace CFCK_CPU_NAMESPACE
-}  // namespace cfck::codec
+}  // namespace cfck::spectral
