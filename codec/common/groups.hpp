@@ -30,8 +30,8 @@ struct GroupCode {
   GroupKind kind = GroupKind::kValues;
 };
 
-// Returns the bytes of `n_bits` bits of each of n values of a group: all but whole bytes of them are
-// packed.
+// Returns the bytes of `n_bits` bits of each of n values of a group: all but whole bytes of them
+// are packed.
 CFCK_HD constexpr std::size_t packed_bytes(unsigned n_bits, std::size_t n) {
   return (n * (n_bits % 8) + 7) / 8 + n * (n_bits / 8);
 }
