@@ -158,17 +158,15 @@ CFCK_DEVICE std::uint64_t take(const PendingLong& word, const std::uint8_t* from
          take(PendingWord{word.low, word.middle}, from);
 }
 
-// Stores four values to neighbouring places, at once where the first one's address allows it.
+// Whether four values can be stored at once from `to` on.
+template <class Word>
+CFCK_DEVICE bool can_store_four(const Word* to) {
+  constexpr unsigned kBytes = 4 * sizeof(Word) < 16 ? 4 * sizeof(Word) : 16;
+  return reinterpret_cast<std::uintptr_t>(to) % kBytes == 0;
+}
+// Stores four values to neighbouring places. Requires: can_store_four(to).
 template <class Word>
 CFCK_DEVICE void store_four(Word* to, const Word* values) {
-  constexpr unsigned kBytes = 4 * sizeof(Word) < 16 ? 4 * sizeof(Word) : 16;
-  if (reinterpret_cast<std::uintptr_t>(to) % kBytes != 0) {
-    CFCK_UNROLL
-    for (unsigned t = 0; t < 4; ++t) {
-      to[t] = values[t];
-    }
-    return;
-  }
   if constexpr (sizeof(Word) == 1) {
     *reinterpret_cast<std::uint32_t*>(to) =
         std::uint32_t{values[0]} | std::uint32_t{values[1]} << 8 | std::uint32_t{values[2]} << 16 |
@@ -186,6 +184,12 @@ CFCK_DEVICE void store_four(Word* to, const Word* values) {
     pairs[0] = make_ulonglong2(values[0], values[1]);
     pairs[1] = make_ulonglong2(values[2], values[3]);
   }
+}
+
+// Stores four values of 16 bits, two in each word.
+template <class Word>
+CFCK_DEVICE void store_pairs(Word* to, std::uint32_t first, std::uint32_t second) {
+  *reinterpret_cast<uint2*>(to) = make_uint2(first, second);
 }
 
 // Bytes at any address, of which eight at a time are loaded that are not the last of the data: no
@@ -301,11 +305,27 @@ CFCK_DEVICE std::uint64_t take(const PendingLong& word, const std::uint8_t*) {
   return std::uint64_t{word.high} << 32 | word.low;
 }
 
+// Stops where it cannot be done.
+void expect_aligned(const void* to, std::size_t alignment);
+
+template <class Word>
+CFCK_DEVICE bool can_store_four(const Word* to) {
+  return reinterpret_cast<std::uintptr_t>(to) % (4 * sizeof(Word) < 16 ? 4 * sizeof(Word) : 16) ==
+         0;
+}
 template <class Word>
 CFCK_DEVICE void store_four(Word* to, const Word* values) {
+  expect_aligned(to, (4 * sizeof(Word) < 16 ? 4 * sizeof(Word) : 16));
   for (unsigned t = 0; t < 4; ++t) {
     to[t] = values[t];
   }
+}
+
+template <class Word>
+CFCK_DEVICE void store_pairs(Word* to, std::uint32_t first, std::uint32_t second) {
+  const Word values[4] = {static_cast<Word>(first), static_cast<Word>(first >> 16),
+                          static_cast<Word>(second), static_cast<Word>(second >> 16)};
+  store_four(to, values);
 }
 
 // Stops unless the word of the byte is at an odd or even multiple of four.

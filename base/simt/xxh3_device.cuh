@@ -189,20 +189,6 @@ CFCK_DEVICE std::uint64_t scrambled(std::uint64_t sum, std::uint64_t secret) {
   return (sum ^ sum >> 47 ^ secret) * Xxh3::kPrime32_1;
 }
 
-// The hash of n_bytes whose columns have the lane's sum: pairs of columns are folded; lanes of even
-// columns have the pairs.
-CFCK_DEVICE std::uint64_t xxh3_of_columns(std::uint64_t sum, unsigned column,
-                                          std::uint32_t n_bytes) {
-  const std::uint64_t keyed = sum ^ secret_at(11 + 8 * column);
-  const std::uint64_t folded = folded_product(keyed, shuffle_64(keyed, lane() ^ 1));
-  std::uint64_t hash = n_bytes * Xxh3::kPrime64_1;
-  CFCK_UNROLL
-  for (unsigned i = 0; i < 8; i += 2) {
-    hash += shuffle_64(folded, i);
-  }
-  return xxh3_avalanche(hash);
-}
-
 // The hash of more than 240 bytes. Lane l has column l mod 8.
 class Xxh3Long {
  public:
@@ -217,7 +203,14 @@ class Xxh3Long {
     for (std::uint32_t block = 0; block <= n_blocks_; ++block) {
       add_block(block);
     }
-    return xxh3_of_columns(sum_, column(), n_bytes_);
+    // Pairs of columns are folded; lanes of even columns have the pairs.
+    const std::uint64_t keyed = sum_ ^ secret_at(11 + 8 * column());
+    const std::uint64_t folded = folded_product(keyed, shuffle_64(keyed, lane() ^ 1));
+    std::uint64_t hash = n_bytes_ * Xxh3::kPrime64_1;
+    for (unsigned i = 0; i < 8; i += 2) {
+      hash += shuffle_64(folded, i);
+    }
+    return xxh3_avalanche(hash);
   }
 
  private:
@@ -266,62 +259,85 @@ CFCK_DEVICE std::uint64_t warp_hash64(const std::uint8_t* data, std::uint32_t n_
 
 inline constexpr std::uint32_t kHashTileBytes = 4 * Xxh3::kBlockBytes;
 
-// Adds up tiles that have data after them: whole ones, whose four blocks are added up side by side,
-// a quarter of the warp for each. The words of the secret stay in registers.
+// Adds up tiles that have data after them, which are whole: four at a time, each by a quarter of
+// the warp. The words of the secret stay in registers.
 class Xxh3Tiles {
  public:
-  CFCK_DEVICE Xxh3Tiles() : scramble_secret_(secret_word(Xxh3::kStripes + column())) {
+  CFCK_DEVICE Xxh3Tiles()
+      : scramble_secret_(secret_word(Xxh3::kStripes + column())),
+        last_secret_(secret_at(121 + 8 * column())) {
     CFCK_UNROLL
     for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
       secrets_[stripe] = secret_word(stripe + column());
     }
-    // The last stripe of data has a secret of its own.
-    if (quarter() == 3) {
-      secrets_[Xxh3::kStripes - 1] = secret_at(121 + 8 * column());
-    }
   }
 
-  // Returns what n tiles from `data` on, of which the first has number `first`, add to the tiled
-  // hash; the same in all lanes.
+  // Returns what n tiles from `data` on, at least one, of which the first has number `first`, add
+  // to the tiled hash; the same in all lanes.
   CFCK_DEVICE std::uint64_t sum_of(const std::uint8_t* data, std::uint32_t first,
                                    std::uint32_t n) const {
     // Lanes whose addresses are odd multiples of four load other words, and all lanes are alike.
-    return (reinterpret_cast<std::uintptr_t>(data) & 4) == 0 ? sum_with<false>(data, first, n)
-                                                             : sum_with<true>(data, first, n);
+    std::uint64_t sum = (reinterpret_cast<std::uintptr_t>(data) & 4) == 0
+                            ? sum_of_quarter<false>(data, first, n)
+                            : sum_of_quarter<true>(data, first, n);
+    sum += shuffle_64(sum, lane() ^ 8);
+    return sum + shuffle_64(sum, lane() ^ 16);
   }
 
  private:
+  static constexpr std::uint32_t kTogether = 4;
+  static constexpr unsigned kBlocks = kHashTileBytes / Xxh3::kBlockBytes;
+
   CFCK_DEVICE static unsigned column() { return lane() % 8; }
   CFCK_DEVICE static unsigned quarter() { return lane() / 8; }
 
   template <bool has_odd_words>
-  CFCK_DEVICE std::uint64_t sum_with(const std::uint8_t* data, std::uint32_t first,
-                                     std::uint32_t n) const {
+  CFCK_DEVICE std::uint64_t sum_of_quarter(const std::uint8_t* data, std::uint32_t first,
+                                           std::uint32_t n) const {
     std::uint64_t sum = 0;
-    const std::uint8_t* from = data + quarter() * Xxh3::kBlockBytes + 8 * column();
     CFCK_NO_UNROLL
-    for (std::uint32_t tile = first; tile < first + n; ++tile) {
-      StripeSums sums;
-      const FollowedBytes<has_odd_words> block(from);
-      CFCK_UNROLL
-      for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
-        sums.add(block.load_64(stripe * Xxh3::kStripeBytes), secrets_[stripe]);
-      }
-      const std::uint64_t of_block = sums.of_column();
-      std::uint64_t columns = initial_sum(column());
-      CFCK_UNROLL
-      for (unsigned i = 0; i < 3; ++i) {
-        columns = scrambled(columns + shuffle_64(of_block, 8 * i + column()), scramble_secret_);
-      }
-      columns += shuffle_64(of_block, 24 + column());
-      sum += (2 * std::uint64_t{tile} + 1) * xxh3_of_columns(columns, column(), kHashTileBytes);
-      from += kHashTileBytes;
+    for (std::uint32_t begin = 0; begin < n; begin += kTogether) {
+      // A quarter without a tile takes the last one again, for nothing.
+      const std::uint32_t tile = begin + quarter();
+      const bool is_tile = tile < n;
+      const std::uint64_t hash = hash_of<has_odd_words>(
+          data + std::size_t{is_tile ? tile : n - 1} * kHashTileBytes + 8 * column());
+      sum += is_tile ? (2 * std::uint64_t{first + tile} + 1) * hash : 0;
     }
     return sum;
   }
 
+  // The hash of the quarter's tile, whose column of the lane begins at `from`.
+  template <bool has_odd_words>
+  CFCK_DEVICE std::uint64_t hash_of(const std::uint8_t* from) const {
+    std::uint64_t sum = initial_sum(column());
+    CFCK_NO_UNROLL
+    for (unsigned block = 0; block < kBlocks; ++block) {
+      const bool is_last = block == kBlocks - 1;
+      StripeSums sums;
+      const FollowedBytes<has_odd_words> bytes(from);
+      CFCK_UNROLL
+      for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
+        // The last stripe of the data has a secret of its own.
+        const bool is_end = is_last && stripe == Xxh3::kStripes - 1;
+        sums.add(bytes.load_64(stripe * Xxh3::kStripeBytes),
+                 is_end ? last_secret_ : secrets_[stripe]);
+      }
+      sum += sums.of_column();
+      sum = is_last ? sum : scrambled(sum, scramble_secret_);
+      from += Xxh3::kBlockBytes;
+    }
+    // Both columns of a pair have their product.
+    const std::uint64_t keyed = sum ^ secret_at(11 + 8 * column());
+    std::uint64_t folded = folded_product(keyed, shuffle_64(keyed, lane() ^ 1));
+    folded += shuffle_64(folded, lane() ^ 2);
+    folded += shuffle_64(folded, lane() ^ 4);
+    return xxh3_avalanche(kHashTileBytes * Xxh3::kPrime64_1 + folded);
+  }
+
   std::uint64_t secrets_[Xxh3::kStripes];
   std::uint64_t scramble_secret_;
+  std::uint64_t last_secret_;
 };
 
 // Returns what some bytes add to the tiled hash (base/hashing/hashing.hpp), the same in all lanes:

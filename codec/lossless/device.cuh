@@ -228,7 +228,7 @@ class LosslessWarp {
     using Groups = PlainGroups<Format>;
     const std::uint32_t n_whole = n_values_ / kGroupSize;
     const std::uint32_t last = tail_.first_group < n_whole ? tail_.first_group : n_whole;
-    if (!has_signs_ || first + kUnstagedGroups > last) {
+    if (!has_signs_ || first + kUnstagedGroups > last || !simt::can_store_four(values_)) {
       return first;
     }
     const unsigned lane = simt::lane();
@@ -283,19 +283,25 @@ class LosslessWarp {
     const DeviceTable& table = shared_.tables[2 + facts % kPhases];
     const auto first = static_cast<std::uint32_t>(static_cast<std::int32_t>(facts) >> 2);
     const std::uint32_t top_of_lane = top_below(first, simt::lane());
-    Word out[kLaneValues];
-    std::uint32_t escapes = 0;
+    std::uint32_t symbols[kLaneValues];
+    std::uint32_t tops[kLaneValues];
+    bool has_escape = false;
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
       if (t % n_sets == 0) {
         words.refill();
       }
-      const std::uint32_t symbol = words.step(t % n_sets, table);
-      escapes |= (symbol == Format::kSymbolEscape ? 1u : 0u) << t;
-      out[t] = value_of(bits.of(t), simt::shuffle(top_of_lane, symbol));
+      symbols[t] = words.step(t % n_sets, table);
+      has_escape = has_escape || symbols[t] == Format::kSymbolEscape;
+      tops[t] = simt::shuffle(top_of_lane, symbols[t]);
     }
-    simt::store_four(values + kLaneValues * simt::lane(), out);
-    if (simt::any(escapes != 0)) {
+    bits.store(tops, values + kLaneValues * simt::lane());
+    if (simt::any(has_escape)) {
+      std::uint32_t escapes = 0;
+      CFCK_UNROLL
+      for (unsigned t = 0; t < kLaneValues; ++t) {
+        escapes |= (symbols[t] == Format::kSymbolEscape ? 1u : 0u) << t;
+      }
       store_escapes(true, escapes, values);
     }
   }
@@ -330,11 +336,12 @@ class LosslessWarp {
                                                 const std::uint8_t* raw) {
     const std::uint32_t* const groups = chunk_.groups;
     const std::uint32_t n_whole = n_values_ / kGroupSize;
+    const bool are_common = has_signs_ && simt::can_store_four(values_);
     Word* values = values_ + std::size_t{first} * kGroupSize;
     CFCK_NO_UNROLL
     for (std::uint32_t g = first; g < last; ++g, values += kGroupSize) {
       const std::uint32_t group = groups[g];
-      if (g < n_whole && is_plain_group(group) && has_signs_) {
+      if (are_common && g < n_whole && is_plain_group(group)) {
         raw = decode_group<true>(group, kGroupSize, raw, values);
       } else if (is_zero_group(group)) {
         store_zeros(values, size_of_group(n_values_, g));
@@ -352,21 +359,20 @@ class LosslessWarp {
   }
 
   // Decodes a group of n values. Almost all groups are whole and have signs and no trailing zero
-  // bits: is_common.
+  // bits, and their values can be stored at once: is_common.
   template <bool is_common>
   CFCK_DEVICE const std::uint8_t* decode_group(std::uint32_t group, unsigned n,
                                                const std::uint8_t* raw, Word* values) {
-    // For others, and for words of 64 bits, there are not enough registers to have the bits of all
-    // four values at once.
-    constexpr bool kAtOnce = is_common && kIsStaged;
-    std::conditional_t<kAtOnce, CommonBits, NoBits> bits(raw);
     const bool is_whole = is_common || n == kGroupSize;
     const unsigned trailing_zero_bits = is_common ? 0 : trailing_zero_bits_of(group);
     const bool has_signs = is_common || has_signs_;
     const std::uint32_t scale_bin = bin_of(group);
     const DeviceTable& table = shared_.tables[2 + scale_bin % kPhases];
     const std::uint32_t top_of_lane = top_of_symbol(scale_bin, simt::lane());
-    Word out[kLaneValues] = {};
+    // For words of 64 bits there are not enough registers to have all four values.
+    constexpr bool kAtOnce = is_common && kIsStaged;
+    std::conditional_t<kAtOnce, CommonBits, NoBits> bits(raw);
+    std::uint32_t tops[kLaneValues] = {};
     std::uint32_t escapes = 0;
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
@@ -380,15 +386,15 @@ class LosslessWarp {
         escapes |= (is_active && symbol == Format::kSymbolEscape ? 1u : 0u) << t;
         const std::uint32_t top = simt::shuffle(top_of_lane, symbol);
         if constexpr (kAtOnce) {
-          out[t] = value_of(bits.of(t), top);
+          tops[t] = top;
         } else if (is_active) {
           const unsigned place = place_in_group(is_whole, t, simt::lane());
           values[place] = value_of(raw_bits_of(raw, has_signs, trailing_zero_bits, n, place), top);
         }
       }
     }
-    if (kAtOnce) {
-      simt::store_four(values + kLaneValues * simt::lane(), out);
+    if constexpr (kAtOnce) {
+      bits.store(tops, values + kLaneValues * simt::lane());
     }
     if (simt::any(escapes != 0)) {
       store_escapes(is_whole, escapes, values);
@@ -418,18 +424,49 @@ class LosslessWarp {
       }
     }
 
-    CFCK_DEVICE Bits of(unsigned t) const {
-      Bits bits = packed >> (kWidth * t) & ((1u << kWidth) - 1);
-      if constexpr (kHighBits >= 8) {
-        bits = bits << 8 | (bytes >> (8 * t) & 0xff);
+    // Stores the values, whose high bits are `tops`.
+    CFCK_DEVICE void store(const std::uint32_t* tops, Word* to) const {
+      if constexpr (sizeof(Word) == 2 && kHighBits < 8) {
+        simt::store_pairs(to, pair<0>(tops), pair<1>(tops));
+      } else {
+        Word values[kLaneValues];
+        CFCK_UNROLL
+        for (unsigned t = 0; t < kLaneValues; ++t) {
+          values[t] = value(t, tops[t]);
+        }
+        simt::store_four(to, values);
       }
-      if constexpr (Format::kLowBits == 16) {
-        bits = bits << 16 | (static_cast<std::uint32_t>(low >> (16 * t)) & 0xffff);
-      }
-      return bits;
     }
 
    private:
+    CFCK_DEVICE Word value(unsigned t, std::uint32_t top) const {
+      if constexpr (sizeof(Word) == 4) {
+        // Mantissa and sign go to their places at once.
+        const std::uint32_t mantissa = moved(Format::kLowBits - kWidth * t) & kRawMask;
+        const std::uint32_t sign = moved(Format::kBits - kWidth * (t + 1)) & 0x80000000u;
+        const auto low_half = static_cast<std::uint32_t>(low >> (16 * t)) & 0xffff;
+        return (mantissa & ~std::uint32_t{0xffff}) | sign | top | low_half;
+      } else {
+        Bits bits = packed >> (kWidth * t) & ((1u << kWidth) - 1);
+        if constexpr (kHighBits >= 8) {
+          bits = bits << 8 | (bytes >> (8 * t) & 0xff);
+        }
+        return value_of(bits, top);
+      }
+    }
+    // Two values of 16 bits, side by side: what is at the top of one, and at the bottom of the
+    // other one, has the same way to go.
+    template <unsigned number>
+    CFCK_DEVICE std::uint32_t pair(const std::uint32_t* tops) const {
+      constexpr unsigned kWay = 16 - kWidth;
+      constexpr std::uint32_t kMiddle = std::uint32_t{kRawMask} << 16 | 0x8000;
+      const std::uint32_t two = packed >> (2 * kWidth * number);
+      const std::uint32_t high = tops[2 * number] | tops[2 * number + 1] << 16;
+      return (two & kRawMask) | (two << kWay & kMiddle) | (two << 2 * kWay & 0x80000000u) | high;
+    }
+    // The packed bits, moved up, or down.
+    CFCK_DEVICE std::uint32_t moved(int up) const { return up < 0 ? packed >> -up : packed << up; }
+
     static constexpr unsigned kHighBits = Format::kRawBits - Format::kLowBits;
     static constexpr unsigned kWidth = kHighBits % 8;
   };

@@ -51,11 +51,11 @@ GIGAHERTZ = 1.755
 INTEGER_UNIT = {"IADD3", "ISETP", "LEA", "LOP3", "PLOP3", "PRMT", "SEL", "SHF", "VIADD", "VIMNMX"}
 INTEGER_CYCLES = 2
 
-# A tile: four blocks of XXH3, which the lanes add up side by side; twenty shuffles bring the sums
+# Four tiles of four blocks of XXH3, a quarter of the warp for each tile; shuffles bring the sums
 # together.
 HASH_KERNEL = "cfck_hash_extents"
-HASH_BYTES = 4096
-HASH_WORK = {"funnel": 32, "shuffle": 20}
+HASH_BYTES = 4 * 4096
+HASH_WORK = {"funnel": 128, "shuffle": 14}
 
 INSTALL = (
     "There is no nvdisasm. Install it from CUDA's toolkit, or with\n"

@@ -459,6 +459,14 @@ std::uint32_t load_word(const std::uint8_t* from, const std::uint8_t* end) {
   return load_bytes(from, static_cast<unsigned>(std::min<std::ptrdiff_t>(4, end - from)));
 }
 
+void expect_aligned(const void* to, std::size_t alignment) {
+  if (reinterpret_cast<std::uintptr_t>(to) % alignment != 0) {
+    std::fprintf(stderr, "emulated device: lane %u stores to an address that is not aligned\n",
+                 machine().current % kWarpLanes);
+    std::abort();
+  }
+}
+
 void expect_word(const std::uint8_t* from, bool is_odd) {
   if (((reinterpret_cast<std::uintptr_t>(from) & 4) != 0) != is_odd) {
     std::fprintf(stderr, "emulated device: lane %u loads other words than it says\n",

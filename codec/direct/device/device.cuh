@@ -218,7 +218,8 @@ class DirectWarp {
                                                  bool is_tail) {
     const std::uint32_t n_whole = n_unmasked_ / kGroupSize;
     const std::uint32_t last = is_tail || n_whole < tail_.first_group ? n_whole : tail_.first_group;
-    if (has_row_steps_ || first + kUnstagedGroups > last) {
+    if (has_row_steps_ || first + kUnstagedGroups > last ||
+        !simt::can_store_four(static_cast<Word*>(out_))) {
       return first;
     }
     const auto group_after = [&](std::uint32_t g) {
@@ -348,8 +349,8 @@ class DirectWarp {
     const std::uint32_t first = g * kGroupSize;
     const std::uint32_t exact =
         simt::any(escapes != 0) ? take_escapes<to_values>(is_whole, escapes, indices) : 0;
-    if constexpr (is_common) {
-      store_group<to_values, has_one_step>(first + kLaneValues * simt::lane(), indices);
+    if constexpr (has_one_step) {
+      store_group(first + kLaneValues * simt::lane(), indices);
     } else {
       CFCK_UNROLL
       for (unsigned t = 0; t < kLaneValues; ++t) {
@@ -398,19 +399,14 @@ class DirectWarp {
     });
   }
 
-  // Stores four neighbours, from number i on.
-  template <bool to_values, bool has_one_step>
+  // Stores the values of four neighbours, from number i on, all with one step.
   CFCK_DEVICE void store_group(std::uint32_t i, const std::int32_t* indices) {
-    if constexpr (to_values) {
-      Word values[kLaneValues];
-      CFCK_UNROLL
-      for (unsigned t = 0; t < kLaneValues; ++t) {
-        values[t] = value_of<has_one_step>(i + t, indices[t]);
-      }
-      simt::store_four(static_cast<Word*>(out_) + i, values);
-    } else {
-      simt::store_four(static_cast<std::int32_t*>(out_) + i, indices);
+    Word values[kLaneValues];
+    CFCK_UNROLL
+    for (unsigned t = 0; t < kLaneValues; ++t) {
+      values[t] = value_of<true>(i + t, indices[t]);
     }
+    simt::store_four(static_cast<Word*>(out_) + i, values);
   }
 
   template <bool to_values>
