@@ -1,5 +1,5 @@
-// The passes that turn symbols and raw bits into values. Included by chunk_kernels.inl alone, inside
-// its namespaces.
+// The passes that turn symbols and raw bits into values. Included by chunk_kernels.inl alone,
+// inside its namespaces.
 
 // Puts the next escapes where the symbols ask for them. False if there are too few, or a symbol is
 // above the escape.

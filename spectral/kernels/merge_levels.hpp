@@ -4,8 +4,8 @@
 
 #include "codec/entropy/rans/kernels/shifted_bytes.hpp"
 #include "codec/entropy/rans/kernels/trellis.hpp"
-#include "codec/indices/index_lanes.hpp"
 #include "codec/indices/escape_bits.hpp"
+#include "codec/indices/index_lanes.hpp"
 #include "spectral/kernels/index_planes.hpp"
 #include "spectral/kernels/kernels.hpp"
 #include "spectral/kernels/level_steps.hpp"

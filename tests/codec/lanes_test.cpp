@@ -4,9 +4,9 @@
 
 #include <cstring>
 
+#include "codec/entropy/rans/kernels/symbol_order.hpp"
 #include "codec/symboliser/group_kernels.hpp"
 #include "codec/symboliser/raw_bits.hpp"
-#include "codec/entropy/rans/kernels/symbol_order.hpp"
 #include "tests/codec/test_values.hpp"
 
 namespace cfck::codec {
