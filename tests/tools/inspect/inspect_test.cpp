@@ -117,13 +117,33 @@ TEST_F(Inspect, TablesFitTheTerminal) {
     }
     EXPECT_LE(longest, columns == 400 ? 1000 : columns) << text;
     EXPECT_EQ(text.find(name) != std::string::npos, columns == 400) << text;
-    EXPECT_NE(text.find("eight  F32"), std::string::npos) << text;  // the end of the name
+    EXPECT_NE(text.find("eight  "), std::string::npos) << text;  // the end of the name
   }
   RunOptions piped;
   piped.environment = {"COLUMNS=80"};
   EXPECT_NE(run({"inspect", folder / "long.cfck"}, piped).out.find(name), std::string::npos);
   EXPECT_EQ(run({"inspect", "--json", folder / "long.cfck"}, piped).json()["records"][0]["name"],
             name);
+}
+
+TEST_F(Inspect, ColumnsGoBeforeNamesAreShortened) {
+  const std::string name = "model.layers.0.self_attention.query_projection.weight";
+  const std::string model = folder / "usual.safetensors";
+  write_file(model, model_of({{name, "F32", "[64,64]", bytes_of(weights(4096, 1, 1))}}));
+  ASSERT_EQ(run({"convert", model}).code, 0);
+  RunOptions terminal;
+  terminal.terminal = true;
+  terminal.environment = {"COLUMNS=80"};
+  const std::string text = run({"inspect", "--color=never", folder / "usual.cfck"}, terminal).out;
+  const std::string table = text.substr(text.find("name "));
+  EXPECT_NE(table.find(name), std::string::npos) << text;
+  EXPECT_NE(table.find("bits/weight"), std::string::npos) << text;
+  EXPECT_EQ(table.find("ratio"), std::string::npos) << text;
+  EXPECT_NE(table.find("columns do not fit the terminal"), std::string::npos) << text;
+  terminal.environment = {"COLUMNS=200"};
+  const std::string wide = run({"inspect", "--color=never", folder / "usual.cfck"}, terminal).out;
+  EXPECT_NE(wide.find("ratio"), std::string::npos) << wide;
+  EXPECT_EQ(wide.find("do not fit"), std::string::npos) << wide;
 }
 
 TEST_F(Inspect, SortsAndFilters) {
