@@ -17,7 +17,7 @@ struct LosslessTeamShared {
 template <class Format>
 class LosslessTeamWarp {
   using Word = typename Format::Word;
-  using OneWarp = LosslessWarp<Format, kMaxDeviceLaneSets>;
+  using Values = LosslessValues<Format>;
 
  public:
   CFCK_DEVICE LosslessTeamWarp(const DeviceChunk& chunk, const LosslessSections& sections,
@@ -123,7 +123,7 @@ class LosslessTeamWarp {
   CFCK_DEVICE std::uint32_t raw_bytes_of(std::uint32_t group, unsigned n) const {
     return is_zero_group(group)
                ? 0
-               : OneWarp::group_raw_bytes(has_signs_, trailing_zero_bits_of(group), n);
+               : Values::group_raw_bytes(has_signs_, trailing_zero_bits_of(group), n);
   }
 
   // Decodes the set's values of groups [first, last); returns what follows their raw bits.
@@ -148,7 +148,7 @@ class LosslessTeamWarp {
       const unsigned i = place_in_group(n == kGroupSize, set_, simt::lane());
       decode_values<false>(
           g, group, n,
-          i < n ? OneWarp::raw_bits_of(raw, has_signs_, trailing_zero_bits_of(group), n, i) : 0);
+          i < n ? Values::raw_bits_of(raw, has_signs_, trailing_zero_bits_of(group), n, i) : 0);
     }
   }
 
@@ -169,7 +169,7 @@ class LosslessTeamWarp {
       fill_rings(lanes_);
       const std::uint32_t symbol = decode_step(lanes_, 0, table_of(group), is_active);
       if (is_active) {
-        *place_of(g, n) = OneWarp::value_of(bits, OneWarp::top_of_symbol(bin_of(group), symbol));
+        *place_of(g, n) = Values::value_of(bits, Values::top_of_symbol(bin_of(group), symbol));
       }
       const std::uint32_t votes = simt::ballot(symbol == Format::kSymbolEscape && is_active);
       if (votes != 0) {
