@@ -127,7 +127,7 @@ TEST_F(Inspect, TablesFitTheTerminal) {
 }
 
 TEST_F(Inspect, ColumnsGoBeforeNamesAreShortened) {
-  const std::string name = "model.layers.0.self_attention.query_projection.weight";
+  const std::string name = "model.layers.0.self_attention.query_proj.weight";
   const std::string model = folder / "usual.safetensors";
   write_file(model, model_of({{name, "F32", "[64,64]", bytes_of(weights(4096, 1, 1))}}));
   ASSERT_EQ(run({"convert", model}).code, 0);
