@@ -19,6 +19,7 @@ COMMANDS = {
     "effects": ("bounds.effects", "what error bounds do to models"),
     "rate_distortion": ("rate_distortion.command", "curves of codec spectral and its peers"),
     "quality": ("quality.command", "what qualities do to models, beside weight-only quantisers"),
+    "picture": ("quality.picture", "the picture of README, of points that quality measured"),
     "entropy": ("entropy.command", "the entropy stages: sizes, speeds, cycles, loading"),
     "hdf5": ("hdf5_filters.command", "the HDF5 filter beside those of hdf5plugin"),
     "formats": ("formats.command", "files of other programs: speeds and memory"),

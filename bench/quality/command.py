@@ -23,6 +23,7 @@ from common import data, report, targets
 from common.driver import Benchmark
 from quality import quantisers
 from quality.judged import MODELS, Judged
+from quality.picture import short_name
 from quality.settings import SETTINGS, save
 from rate_distortion.peers import NNCODEC
 from rate_distortion.plot import Plot
@@ -170,11 +171,7 @@ class QualityBenchmark(Benchmark):
             if outcome.curve.startswith("cfck") or outcome.label:
                 curves.setdefault(outcome.curve, []).append((outcome.bits, effect))
             else:
-                package, _, kind = outcome.curve.partition(" ")
-                word = kind.replace(" bit, groups of ", "b/").replace(
-                    ", double quantisation", " dq"
-                )
-                word = word.replace(", groups of ", "/").replace(", a scale for each row", "")
+                package, word = short_name(outcome.curve)
                 marks.setdefault(package, []).append((outcome.bits, effect, word))
         plot.curves.update(curves)
         plot.marks.update(marks)

@@ -71,16 +71,15 @@ class Plot:
             places = [place(x, self._level(y)) for x, y in sorted(curve)]
             parts += _curve(places, COLOURS[i % len(COLOURS)], "4 3" if i >= len(COLOURS) else "")
             parts += _legend(i, label)
+        words: list[tuple[float, float, str]] = []
         for i, (label, marks) in enumerate(self.marks.items(), len(self.curves)):
             colour = COLOURS[i % len(COLOURS)]
             for x, y, word in marks:
                 right, down = place(x, self._level(y))
                 parts.append(f"<circle cx='{right:.1f}' cy='{down:.1f}' r='4' fill='{colour}'/>")
-                parts.append(
-                    f"<text x='{right + 6:.1f}' y='{down + 3:.1f}' font-size='9'>"
-                    f"{escape(word)}</text>"
-                )
+                words.append((right, down, word))
             parts += _legend(i, label)
+        parts += _words(words)
         return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -96,6 +95,31 @@ def _widened(bounds: Sequence[float]) -> tuple[float, float]:
     low, high = bounds
     margin = 0.04 * (high - low) or 0.5
     return low - margin, high + margin
+
+
+def _words(marks: Sequence[tuple[float, float, str]]) -> list[str]:
+    """A word beside each mark, on the first side where it covers neither marks nor other words."""
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y, _ in marks]
+    parts = []
+    for x, y, word in sorted(marks):
+        width = 5.2 * len(word)
+        boxes = [
+            (left, y + down - 8, left + width, y + down)
+            for down in (3, -6, 13, -15, 22)
+            for left in (x + 6, x - 6 - width)
+        ]
+        free = [box for box in boxes if not any(_overlap(box, other) for other in taken)]
+        box = (free or boxes)[0]
+        taken.append(box)
+        parts.append(f"<text x='{box[0]:.1f}' y='{box[3]:.1f}' font-size='9'>{escape(word)}</text>")
+    return parts
+
+
+Box = tuple[float, float, float, float]
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: int = 1) -> str:

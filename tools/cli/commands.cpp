@@ -25,11 +25,11 @@ constexpr Command kCommands[] = {
     {"diff", "Compare the tensors of two files", set_up_diff},
     {"report", "Write a page about a file: sizes, bits, errors, values, bands", set_up_report},
     {"extract", "Write one tensor as a .npy file", set_up_extract},
-    {"shrink", "Store a model of transformers as small as an outcome allows", set_up_shrink},
+    {"shrink", "Compress a Transformers model as far as a quality goal allows", set_up_shrink},
     {"compact", "Rewrite .cfck files without the data that updates have replaced", set_up_compact},
     {"repair", "Recover the intact tensors of a damaged .cfck file", set_up_repair},
     {"help", "Describe a command", set_up_help},
-    {"completion", "Print what completes command lines in a shell", set_up_completion},
+    {"completion", "Print a shell completion script", set_up_completion},
 };
 
 void set_up_overview(CLI::App& app) {

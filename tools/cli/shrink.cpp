@@ -95,19 +95,20 @@ void describe_shrink(CLI::App& app) {
   add("FOLDER", " ", "The folder of the model: config.json, tokeniser and weights");
   add("OUTPUT", " ", "The new folder: model.cfck, and copies of the other files");
   add("--keep", "NAME=VALUE",
-      "What is to be kept: cosine=0.99, kl=0.05, agreement=0.98 or perplexity=1.02; may be "
+      "The goal to meet: cosine=0.99, kl=0.05, agreement=0.98 or perplexity=1.02; may be "
       "repeated");
   add("--confidence", "C",
       "How sure it has to be that --keep holds for all text of the kind, 0.5 to 0.999; default: "
       "0.95");
-  add("--size", "SIZE", "In place of --keep: at most so many bytes, such as 60MB");
-  add("--bits-per-weight", "X", "In place of --keep: at most so many, with everything in the file");
+  add("--size", "SIZE", "Instead of --keep: the maximum size of the file, such as 60MB");
+  add("--bits-per-weight", "X",
+      "Instead of --keep: maximum bits per weight, with everything in the file");
   add("--text", "FILE",
-      "Text like that the model is for, a few hundred lines or more; may be repeated");
-  add("--encoding", "NAME", "Encoding of the text; default: utf-8");
+      "Sample text from the model's domain, a few hundred lines or more; may be repeated");
+  add("--encoding", "NAME", "Text encoding; default: utf-8");
   add("--examples", "N",
       "Sentences, or pieces of --tokens for models that write; spread over the text; default: 320");
-  add("--tokens", "N", "The most tokens of an example; default: 128");
+  add("--tokens", "N", "Maximum tokens per example; default: 128");
   add("--threads", "N", "Number of threads of the codec; default: all CPUs");
   app.add_flag("-f,--force")->description("Replace OUTPUT if it exists");
   app.add_flag("-q,--quiet")->description("Print nothing but errors");

@@ -25,9 +25,9 @@ def _parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     shrink = commands.add_parser(
         "shrink",
-        help="store a model of transformers as small as an outcome allows",
-        description="Store a model of transformers in the smallest file that keeps an outcome: "
-        "calibrates, compensates errors, and judges on text that it held back.",
+        help="compress a Transformers model as far as a quality goal allows",
+        description="Compress a Transformers model to the smallest file that meets a quality goal: "
+        "calibrates, compensates errors, and judges the result on text that it held back.",
         epilog="example: cfck shrink my-model/ small/ --keep cosine=0.99 --text corpus.txt. With "
         "Ctrl-C the smallest folder so far that keeps everything is written, if there is one.",
     )
@@ -39,7 +39,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="what is to be kept: cosine=0.99, kl=0.05, agreement=0.98 or perplexity=1.02; may be "
+        help="the goal to meet: cosine=0.99, kl=0.05, agreement=0.98 or perplexity=1.02; may be "
         "repeated",
     )
     add(
@@ -50,16 +50,21 @@ def _parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
         help="how sure it has to be that --keep holds for all text of the kind, from 0.5 (what is "
         "measured counts as it is) to 0.999 (default: 0.95)",
     )
-    add("--size", metavar="SIZE", help="in place of --keep: at most so many bytes, such as 60MB")
-    add("--bits-per-weight", type=float, metavar="B", help="in place of --keep: at most so many")
+    add("--size", metavar="SIZE", help="instead of --keep: the maximum size, such as 60MB")
+    add(
+        "--bits-per-weight",
+        type=float,
+        metavar="B",
+        help="instead of --keep: maximum bits per weight",
+    )
     add(
         "--text",
         action="append",
         default=[],
         metavar="FILE",
-        help="text like that the model is for, a few hundred lines or more; may be repeated",
+        help="sample text from the model's domain, a few hundred lines or more; may be repeated",
     )
-    add("--encoding", default="utf-8", metavar="NAME", help="of the text (default: utf-8)")
+    add("--encoding", default="utf-8", metavar="NAME", help="text encoding (default: utf-8)")
     add(
         "--examples",
         type=int,
@@ -68,8 +73,14 @@ def _parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
         help="sentences, or pieces of --tokens for models that write; spread over the text "
         "(default: 320)",
     )
-    add("--tokens", type=int, default=128, metavar="N", help="the most of an example (128)")
-    add("--threads", type=int, default=0, metavar="N", help="of the codec; 0: all CPUs")
+    add(
+        "--tokens",
+        type=int,
+        default=128,
+        metavar="N",
+        help="maximum tokens per example (default: 128)",
+    )
+    add("--threads", type=int, default=0, metavar="N", help="threads of the codec; 0: all CPUs")
     add(
         "-f",
         "--force",

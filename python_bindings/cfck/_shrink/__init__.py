@@ -1,1 +1,1 @@
-"""A model stored as small as an outcome allows: shrink."""
+"""The smallest file that meets a goal: shrink."""
