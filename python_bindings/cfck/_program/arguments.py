@@ -19,21 +19,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
-    """The parser of the program, and that of its command."""
-    parser = argparse.ArgumentParser(prog="cfck", description="The parts of cfck that need PyTorch")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    shrink = commands.add_parser(
-        "shrink",
-        help="compress a Transformers model as far as a quality goal allows",
-        description="Compress a Transformers model to the smallest file that meets a quality goal: "
-        "calibrates, compensates errors, and judges the result on text that it held back.",
-        epilog="example: cfck shrink my-model/ small/ --keep cosine=0.99 --text corpus.txt. With "
-        "Ctrl-C the smallest folder so far that keeps everything is written, if there is one.",
-    )
+def _add_goals(shrink: argparse.ArgumentParser) -> None:
+    """What the file must keep, or how large it may be."""
     add = shrink.add_argument
-    add("folder", help="the folder of the model: config.json, tokeniser and weights")
-    add("output", help="the new folder: model.cfck, and copies of the other files")
     add(
         "--keep",
         action="append",
@@ -57,6 +45,24 @@ def _parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
         metavar="B",
         help="instead of --keep: maximum bits per weight",
     )
+
+
+def _parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    """The parser of the program, and that of its command."""
+    parser = argparse.ArgumentParser(prog="cfck", description="The parts of cfck that need PyTorch")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    shrink = commands.add_parser(
+        "shrink",
+        help="compress a Transformers model as far as a quality goal allows",
+        description="Compress a Transformers model to the smallest file that meets a quality goal: "
+        "calibrates, compensates errors, and judges the result on text that it held back.",
+        epilog="example: cfck shrink my-model/ small/ --keep cosine=0.99 --text corpus.txt. With "
+        "Ctrl-C the smallest folder so far that keeps everything is written, if there is one.",
+    )
+    add = shrink.add_argument
+    add("folder", help="the folder of the model: config.json, tokeniser and weights")
+    add("output", help="the new folder: model.cfck, and copies of the other files")
+    _add_goals(shrink)
     add(
         "--text",
         action="append",
