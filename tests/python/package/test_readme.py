@@ -1,4 +1,4 @@
-"""README: its commands and its Python do what it says, and its links lead somewhere."""
+"""README and docs/python.md: their commands and their Python do what they say; links of pages lead somewhere."""
 
 import contextlib
 import os
@@ -118,6 +118,41 @@ def test_transformers_loads_and_saves_the_folder(folder, names):
     for name, tensor in model.items():
         assert_same(tensor, expected[name])
     assert (folder / "my-model-small" / "model.cfck").exists()
+
+
+class Averages(torch.nn.Module):
+    """A model with the names that docs/python.md has."""
+
+    def __init__(self):
+        super().__init__()
+        self.embeddings = torch.nn.Embedding(1100, 64)
+        self.hidden = torch.nn.Linear(64, 64)
+        self.head = torch.nn.Linear(64, 64)
+
+    def forward(self, ids):
+        return self.head(self.hidden(self.embeddings(ids)).relu()).mean(1)
+
+
+def test_python_of_the_page_about_it(tmp_path):
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    torch.manual_seed(0)
+    model = Averages().eval()
+    before = model.embeddings.weight.detach().clone()
+    names = {
+        "model": model,
+        "new_head": torch.randn(64, 64),
+        "batches": [torch.randint(0, 1100, (40, 8)) for _ in range(8)],
+        "tensor": torch.randn(64, 64),
+    }
+    with working_in(tmp_path):
+        for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+            exec(block, names)
+    assert_same(names["rows"], before[1000:1010])
+    assert_same(names["again"], names["tensor"])
+    assert set(names["saved"].kept_lossless) == {"hidden.bias", "head.bias"}
+    assert (tmp_path / "small.cfck").stat().st_size < (tmp_path / "bounded.cfck").stat().st_size
+    with torch.no_grad():  # it runs from the file, which has the new head
+        assert names["model"](names["batches"][0]).shape == (40, 64)
 
 
 def anchor(heading):
