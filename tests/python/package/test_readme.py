@@ -1,4 +1,4 @@
-"""README and docs/python.md: their commands and their Python do what they say; links of pages lead somewhere."""
+"""README and docs/python.md: commands and Python run as printed. Links of all pages lead somewhere."""
 
 import contextlib
 import os
@@ -11,6 +11,7 @@ import sys
 import pytest
 import torch
 from cfck._common.program import find_program
+from cfck.torch import load_model
 from conftest import assert_same
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -151,8 +152,11 @@ def test_python_of_the_page_about_it(tmp_path):
     assert_same(names["again"], names["tensor"])
     assert set(names["saved"].kept_lossless) == {"hidden.bias", "head.bias"}
     assert (tmp_path / "small.cfck").stat().st_size < (tmp_path / "bounded.cfck").stat().st_size
-    with torch.no_grad():  # it runs from the file, which has the new head
-        assert names["model"](names["batches"][0]).shape == (40, 64)
+    loaded = Averages().eval()
+    load_model(loaded, tmp_path / "model.cfck")  # with the new head
+    assert_same(loaded.head.weight.detach(), names["new_head"])
+    with torch.no_grad():
+        assert_same(names["model"](names["batches"][0]), loaded(names["batches"][0]))
 
 
 def anchor(heading):
