@@ -1,4 +1,4 @@
-"""README and docs/python.md: commands and Python run as printed. Links of all pages lead somewhere."""
+"""README and docs/python.md: commands and Python run as printed. Links of all pages resolve."""
 
 import contextlib
 import os
