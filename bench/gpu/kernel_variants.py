@@ -44,10 +44,10 @@ class Values:
 
 
 VALUES = {
-    "bf16": Values("lossless BF16", 2, 1.522, 7, 987 / 936, 1099 / 1007),
-    "f32": Values("lossless F32", 4, 1.207, 23, 1791 / 1728, 1950 / 1828),
-    "direct_f32": Values("direct F32", 4, 4.71, 3, 1473 / 1618, 1674 / 1674, conversions=4),
-    "direct_f32_today": Values("direct F32", 4, 4.71, 3, 1473 / 1618, 1674 / 1674, conversions=8),
+    "bf16": Values("lossless BF16", 2, 1.522, 7, 987 / 936, 1161 / 1064),
+    "f32": Values("lossless F32", 4, 1.207, 23, 1791 / 1728, 2073 / 1885),
+    "direct_f32": Values("direct F32", 4, 4.71, 3, 1473 / 1618, 1890 / 1766, conversions=4),
+    "direct_f32_today": Values("direct F32", 4, 4.71, 3, 1473 / 1618, 1890 / 1766, conversions=8),
 }
 
 
