@@ -17,7 +17,7 @@ constexpr std::uint32_t max_bin() {
 // Properties that all groups of a chunk share.
 struct SymbolLayout {
   unsigned n_tables = 1;  // or kPhases
-  bool has_signs = true;  // if false, no value is negative and there is no sign plane
+  bool has_signs = true;  // if false, no value is negative, and signs are not stored
 };
 
 // Returns the bytes of the raw bits of one group of `n` values.
