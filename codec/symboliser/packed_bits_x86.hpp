@@ -129,16 +129,29 @@ CFCK_INLINE __m256i packed_at_top(const std::uint8_t* packed, unsigned i) {
                             _mm256_load_si256(reinterpret_cast<const __m256i*>(kPlaces.factors)));
 }
 
+// Returns the bits of 32 values, the i-th of the group, as bytes.
+template <unsigned width>
+CFCK_INLINE __m256i unpacked(const std::uint8_t* packed, unsigned i) {
+  const __m256i joined =
+      _mm256_packus_epi16(_mm256_srli_epi16(packed_at_top<width>(packed, 2 * i), 16 - width),
+                          _mm256_srli_epi16(packed_at_top<width>(packed, 2 * i + 1), 16 - width));
+  return _mm256_permute4x64_epi64(joined, 0xd8);
+}
+
 template <unsigned width>
 CFCK_INLINE void unpack_bits_of(const std::uint8_t* packed, std::uint8_t* bytes) {
-#pragma GCC unroll 4
-  for (unsigned i = 0; i < 4; ++i) {
-    const __m256i joined =
-        _mm256_packus_epi16(_mm256_srli_epi16(packed_at_top<width>(packed, 2 * i), 16 - width),
-                            _mm256_srli_epi16(packed_at_top<width>(packed, 2 * i + 1), 16 - width));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(bytes + 32 * i),
-                        _mm256_permute4x64_epi64(joined, 0xd8));
+#if defined(__AVX512BW__)
+  // Who loads 64 bytes would wait for two stores of 32.
+  for (unsigned i = 0; i < 2; ++i) {
+    _mm512_storeu_si512(bytes + 64 * i,
+                        _mm512_inserti64x4(_mm512_castsi256_si512(unpacked<width>(packed, 2 * i)),
+                                           unpacked<width>(packed, 2 * i + 1), 1));
   }
+#else
+  for (unsigned i = 0; i < 4; ++i) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(bytes + 32 * i), unpacked<width>(packed, i));
+  }
+#endif
 }
 
 // The first `width` bytes of each eight.
