@@ -142,12 +142,14 @@ template <unsigned width>
 CFCK_INLINE void unpack_bits_of(const std::uint8_t* packed, std::uint8_t* bytes) {
 #if defined(__AVX512BW__)
   // Who loads 64 bytes would wait for two stores of 32.
+#pragma GCC unroll 2
   for (unsigned i = 0; i < 2; ++i) {
     _mm512_storeu_si512(bytes + 64 * i,
                         _mm512_inserti64x4(_mm512_castsi256_si512(unpacked<width>(packed, 2 * i)),
                                            unpacked<width>(packed, 2 * i + 1), 1));
   }
 #else
+#pragma GCC unroll 4
   for (unsigned i = 0; i < 4; ++i) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(bytes + 32 * i), unpacked<width>(packed, i));
   }
