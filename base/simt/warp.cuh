@@ -78,7 +78,7 @@ CFCK_DEVICE std::uint64_t atomic_add(std::uint64_t* where, std::uint64_t value) 
 CFCK_DEVICE std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value) {
   return atomicOr(where, value);
 }
-// What the lane wrote before it is seen by others before what it writes afterwards.
+// Orders the lane's writes: others see those before the call before those after it.
 CFCK_DEVICE void fence() { __threadfence(); }
 
 CFCK_DEVICE std::uint32_t load_byte(const std::uint8_t* from) { return __ldg(from); }

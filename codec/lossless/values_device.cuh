@@ -11,7 +11,7 @@
 
 namespace cfck::codec {
 
-// Those of a format with 32 symbols.
+// Computes values of a format with 32 symbols.
 template <class Format>
 struct LosslessValues {
   using Word = typename Format::Word;

@@ -163,7 +163,7 @@ bool merge_whole_groups(std::byte* values, std::size_t n_groups, const GroupCode
 #if defined(__AVX2__)
       if constexpr (kHasWordKernels<Format>) {
         const NextSymbols next = next_symbols(registers, table, symbols);
-        // What is likely keeps the states in registers.
+        // The hint lets the compiler keep the states in registers on this path.
         if (has_signs && groups[g].trailing_zero_bits == 0) [[likely]] {
           if (!merge_plain_group<Format>(next, groups[g].scale_bin, from, to, symbols))
               [[unlikely]] {

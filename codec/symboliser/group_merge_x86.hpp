@@ -59,7 +59,8 @@ struct ValueOrder {
 #endif
 };
 
-// The same of symbols that come in their own order (codec/entropy/rans/kernels/symbol_order.hpp).
+// Symbols that come in their own order (codec/entropy/rans/kernels/symbol_order.hpp), put in that
+// of the values; its functions are those of ValueOrder.
 struct SymbolOrder {
 #if defined(__AVX512BW__)
   __m512i of[2];  // bytes

@@ -28,7 +28,7 @@ auto with_group_constants(bool has_signs, unsigned trailing_zero_bits, unsigned 
 template <class Format>
 using LowWord = std::conditional_t<Format::kLowBits == 16, std::uint16_t, typename Format::Word>;
 
-// What a group of a format has of the bits of a value: packed ones, and below them integers.
+// A group stores some bits of each value packed, and below them integers; these return how many.
 template <class Format>
 constexpr unsigned low_bits_of(unsigned trailing_zero_bits) {
   return trailing_zero_bits == 0 ? Format::kLowBits : 0;

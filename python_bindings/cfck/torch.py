@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 _FRAMEWORK = TorchFramework()
-# What calibrates and evaluates models takes as long to import as all that saves and loads them.
+# Calibration and evaluation take as long to import as all that saves and loads models.
 _LATER = {"calibrate": "._calibration.calibrate", "evaluate": "._evaluation.evaluate"}
 _KINDS: Kinds = ((TorchValues(), _FRAMEWORK), (ArrayValues(), NumpyFramework()))
 
@@ -289,7 +289,7 @@ def load_model(
     After an error the model may be partly loaded. Tensors of meta that got no values are those
     that they were.
     """
-    # What runs from a file takes a fifth of the time that importing this module does.
+    # Importing the part that runs models from a file takes a fifth of this module's import time.
     from ._streaming.placeholder import refuse_streamed_models
 
     reading, progress = split_progress(chosen(LoadOptions, options, fields))

@@ -61,7 +61,7 @@ std::span<const std::string_view> commands_of_inspect() {
   return kNames;
 }
 
-// What other programs call the same; none of these is near the name in letters.
+// Other programs use these names for the same; none is near ours in letters.
 constexpr std::pair<std::string_view, std::string_view> kOtherVerbs[] = {
     {"info", "inspect"},     {"list", "inspect"},       {"ls", "inspect"},
     {"dump", "inspect"},     {"cat", "inspect"},        {"print", "inspect"},

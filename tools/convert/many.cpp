@@ -257,7 +257,7 @@ struct Failure {
   Error error;
 };
 
-// What became of all inputs.
+// Counts what became of all inputs.
 struct BatchTotals {
   std::size_t n_inputs = 0;
   std::size_t n_skipped = 0;

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What OUT says: the folder, and for the name of a file in it how the files begin and their format.
+// OUT names a folder, or a file in it, which says how the names of files begin and their format.
 struct ShardPlace {
   std::string folder;
   std::string stem = "model";

@@ -144,7 +144,7 @@ FileReport failed(const std::string& path, Error problem) {
 }
 
 // Opens the files once to know how much there is to do, and which of their tensors are not read.
-// What is wrong with a file is said where it is checked.
+// The function that checks a file says what is wrong with it.
 struct Survey {
   std::size_t n_of_model = 0;  // files; those after them are beside the model
   std::uint64_t total_bytes = 0;

@@ -102,7 +102,7 @@ class ValueMerge {
   // Merges whole groups. Requires: low bits are at most kWordLowBits.
   CFCK_INLINE bool merge_narrow(const std::uint8_t* symbols, unsigned low_bits, std::byte* values) {
     std::uint8_t low[kGroupSize];
-    // Of more than eight bits the highest come first, and are those of bytes.
+    // More than eight bits are stored highest first; the ones above the last eight extend the byte.
     const unsigned in_bytes = low_bits <= kByteLowBits ? low_bits : low_bits > 8 ? low_bits - 8 : 0;
     if (in_bytes != 0) {
       take_low_bits(in_bytes, low);

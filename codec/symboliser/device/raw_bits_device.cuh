@@ -74,7 +74,7 @@ CFCK_DEVICE const std::uint8_t* add_neighbours(const std::uint8_t* from, unsigne
   return from;
 }
 
-// The same for a group of n values, of any number.
+// Does what add_neighbours() does, for a group of n values, whole or not.
 template <class Word>
 CFCK_DEVICE const std::uint8_t* add_bits_of_group(const std::uint8_t* from, unsigned n_bits,
                                                   unsigned last, unsigned n, Word* numbers) {

@@ -44,7 +44,7 @@ _OPTIMIZER_KEYS = {"state", "param_groups"}
 AddTensor = Callable[[Any], str]
 # Takes a value that cannot be stored, and returns one that can be; as that of json.dump.
 Default = Callable[..., object]
-# As often a replacement may be replaced itself.
+# A replacement may be replaced itself so many times.
 _MAX_REPLACED = 100
 
 
@@ -101,7 +101,7 @@ class SkeletonWriter:
         self._encoders = encoders
         self._default = default
         self.problems = Problems()
-        # What replaces values, by their ids; both have to live on, so that ids stay unique.
+        # Replacements by the ids of their values; both have to live on, so that ids stay unique.
         self._replaced: dict[int, tuple[Any, Any]] = {}
         self.tensors: dict[str, dict[str, Any]] = {encoder.kind: {} for encoder in encoders}
         self.optimizer_state: set[str] = set()

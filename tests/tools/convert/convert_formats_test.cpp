@@ -185,7 +185,7 @@ TEST(ConvertFormats, FoldersWithOneFileOfPyTorch) {
   EXPECT_EQ(converted.code, 0) << converted.err;
 }
 
-// What is beside a model is converted without loss where it has tensors; copies have their sizes.
+// Files beside a model are converted without loss where they have tensors; copies have their sizes.
 TEST(ConvertFormats, FoldersWithTrainingState) {
   const TemporaryFolder folder;
   write_file(folder / "run/model.safetensors", weights_model());

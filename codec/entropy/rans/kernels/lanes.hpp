@@ -125,7 +125,7 @@ class RansRegisters {
 #endif
   }
 
-  // The same, with symbols in the order of their values.
+  // Decodes a group of 128 symbols into the order of their values.
   CFCK_INLINE void decode_values(const RansDecodeTable& table, std::uint8_t* symbols) {
 #if defined(CFCK_SYMBOL_WORDS) && !defined(__AVX512VBMI2__)
     const SymbolWords words = decode_words(table);

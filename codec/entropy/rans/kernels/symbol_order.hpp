@@ -57,24 +57,19 @@ inline void to_value_order(const std::uint8_t* from, std::uint8_t* to) {
   _mm512_storeu_si512(to + 64, _mm512_shuffle_i64x2(values[0], values[1], 0xee));
 }
 
-// Stores the bytes of the first and of the last 64 values as symbols.
-CFCK_INLINE void store_in_symbol_order(__m512i first, __m512i second, std::uint8_t* to) {
+inline void to_symbol_order(const std::uint8_t* from, std::uint8_t* to) {
   const __m512i every_fourth =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
   const __m512i fourths = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const auto quarters = [&](__m512i values) {
     return _mm512_permutexvar_epi32(fourths, _mm512_shuffle_epi8(values, every_fourth));
   };
-  const __m512i a = quarters(first);
-  const __m512i b = quarters(second);
+  const __m512i a = quarters(_mm512_loadu_si512(from));
+  const __m512i b = quarters(_mm512_loadu_si512(from + 64));
   _mm512_storeu_si512(to,
                       _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), b));
   _mm512_storeu_si512(
       to + 64, _mm512_permutex2var_epi64(a, _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15), b));
-}
-
-inline void to_symbol_order(const std::uint8_t* from, std::uint8_t* to) {
-  store_in_symbol_order(_mm512_loadu_si512(from), _mm512_loadu_si512(from + 64), to);
 }
 
 #elif defined(__AVX2__) && !defined(__CUDACC__)
