@@ -12,6 +12,11 @@ namespace {
 // Below this many bytes for each thread, starting one costs more than it saves.
 constexpr std::uint64_t kBytesPerThread = std::uint64_t{1} << 18;
 
+// Memory for the values is often new to the process. Where the system makes it of huge pages, the
+// first write to one zeroes all of it, and threads that write to it at the same time each zero one,
+// of which all but one are thrown away.
+constexpr std::uint64_t kHugePageBytes = std::uint64_t{1} << 21;
+
 }  // namespace
 
 MutableBytes ReadPlan::destination(const WantedChunk& wanted, std::uint64_t chunk_elems,
@@ -93,14 +98,44 @@ unsigned ReadPlan::thread_count() const {
       std::min<std::uint64_t>(useful, resolve_threads(file_.options.threads)));
 }
 
+// Chunks whose values begin in one huge page are one turn, but for the last page of each thread:
+// these go one by one, so that the threads end together.
+std::vector<std::size_t> ReadPlan::turns(unsigned threads) const {
+  const std::vector<WantedChunk>& chunks = wanted_.chunks();
+  std::vector<std::size_t> turns;
+  std::uint64_t left_bytes = wanted_.total_bytes();
+  std::uintptr_t last_page = 0;
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const ViewRead& read = wanted_.reads()[chunks[i].read];
+    const unsigned bits = bits_of(read);
+    const std::byte* const values = read.out.data() + byte_of(chunks[i].begin - read.first, bits);
+    const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(values) / kHugePageBytes;
+    if (i == 0 || page != last_page || left_bytes <= threads * kHugePageBytes) {
+      turns.push_back(i);
+    }
+    last_page = page;
+    left_bytes -= std::min(left_bytes, byte_of(chunks[i].end - chunks[i].begin, bits));
+  }
+  turns.push_back(chunks.size());
+  return turns;
+}
+
+Result<void> ReadPlan::run_chunks(std::size_t first, std::size_t last, ReadWorker& worker) {
+  for (std::size_t i = first; i < last; ++i) {
+    CFCK_TRY(run_chunk(wanted_.chunks()[i], worker));
+  }
+  return {};
+}
+
 Result<void> ReadPlan::run() {
   const unsigned threads = thread_count();
   WorkerSet workers(file_.idle_workers(), threads);
-  const std::size_t n_chunks = wanted_.chunks().size();
+  const std::vector<std::size_t> turns = this->turns(threads);
+  const std::size_t n_turns = turns.size() - 1;
   CFCK_TRY(parallel_for(
-      n_chunks + wanted_.packs().size(), threads, [&](std::size_t index, unsigned worker) {
-        return index < n_chunks ? run_chunk(wanted_.chunks()[index], workers[worker])
-                                : run_pack(wanted_.packs()[index - n_chunks], workers[worker]);
+      n_turns + wanted_.packs().size(), threads, [&](std::size_t index, unsigned worker) {
+        return index < n_turns ? run_chunks(turns[index], turns[index + 1], workers[worker])
+                               : run_pack(wanted_.packs()[index - n_turns], workers[worker]);
       }));
   for (const DeferredRead& deferred : wanted_.deferred()) {
     CFCK_TRY(run_deferred(deferred));

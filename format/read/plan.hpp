@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "format/read/chunks/open_file.hpp"
 #include "format/read/read_set.hpp"
@@ -23,6 +24,9 @@ class ReadPlan {
   Result<void> run();
 
  private:
+  // Where each turn of the threads begins in the wanted chunks, and their number.
+  std::vector<std::size_t> turns(unsigned threads) const;
+  Result<void> run_chunks(std::size_t first, std::size_t last, ReadWorker& worker);
   Result<void> run_chunk(const WantedChunk& wanted, ReadWorker& worker);
   Result<void> run_pack(const WantedPack& task, ReadWorker& worker);
   Result<void> run_deferred(const DeferredRead& deferred);
