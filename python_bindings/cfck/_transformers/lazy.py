@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +19,51 @@ from ..errors import CfckError
 _FRAMEWORK = TorchFramework()
 # At most this much is decoded before it is asked for.
 _AHEAD_BYTES = 256 << 20
+# Whoever asks for a tensor waits until so much is decoded, and not for all.
+_BATCH_BYTES = 16 << 20
 _ALIGNMENT = 64
+
+
+class _Batch:
+    """Tensors that are decoded by one call.
+
+    Attributes:
+        names: of the tensors.
+        memory: their bytes, until the call is over.
+        is_over: set after the call.
+        is_decoded: whether it went well.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.memory: list[torch.Tensor] = []
+        self.is_over = threading.Event()
+        self.is_decoded = False
+
+    def add(self, name: str, values: torch.Tensor) -> None:
+        """One more tensor, as bytes."""
+        self.names.append(name)
+        self.memory.append(values)
+
+    def decode(self, archive: Archive) -> None:
+        """Whoever asks for a tensor of a batch that is damaged gets the error of that one."""
+        with contextlib.suppress(CfckError, MemoryError):
+            targets = [(n, m.data_ptr(), m.numel()) for n, m in zip(self.names, self.memory)]
+            archive.read_all_into(targets, None)
+            self.is_decoded = True
+        self.close()
+
+    def close(self) -> None:
+        """Nothing more is decoded."""
+        self.memory = []
+        self.is_over.set()
+
+
+class _Ahead(NamedTuple):
+    """Memory of a tensor, and the batch that fills it."""
+
+    values: torch.Tensor
+    batch: _Batch
 
 
 class Weights:
@@ -39,48 +84,57 @@ class Weights:
         self.archive = Archive.open(path, {})
         self.was_read = False
         self.n_decoded = 0
-        self._thread: threading.Thread | None = None
-        self._ahead: dict[str, torch.Tensor] = {}
+        self._ahead: dict[str, _Ahead] = {}
 
     def start(self) -> Weights:
         """Begins to decode, and returns itself."""
         names: list[str] = []
-        left = _AHEAD_BYTES
+        sizes: list[int] = []
+        left_bytes = _AHEAD_BYTES
         for name in self.archive.names():
-            left -= self._n_bytes(name)
-            if left < 0:
+            record = self.archive.record(name)
+            left_bytes -= record.decoded_bytes
+            if left_bytes < 0:
                 break
             # Tensors that share memory in the file are decoded apart: models may change one.
-            if self.archive.record(name).kind != RecordKind.ALIAS:
+            if record.kind != RecordKind.ALIAS:
                 names.append(name)
+                sizes.append(record.decoded_bytes)
         self.archive.check_bytes(names)
-        targets = []
-        for name, values in zip(names, _memory([self._n_bytes(name) for name in names])):
-            record = self.archive.record(name)
-            shape = torch_shape(record.dtype, record.shape)
-            self._ahead[name] = values.view(dtype_of(record.dtype)).reshape(shape)
-            targets.append((name, values.data_ptr(), values.numel()))
-        self._thread = threading.Thread(target=self._decode, args=(targets,), name="cfck weights")
-        self._thread.start()
+        batches: list[_Batch] = []
+        left_bytes = 0
+        for name, values in zip(names, _memory(sizes), strict=True):
+            if left_bytes <= 0:
+                batches.append(_Batch())
+                left_bytes = _BATCH_BYTES
+            batches[-1].add(name, values)
+            left_bytes -= values.numel()
+            self._ahead[name] = _Ahead(values, batches[-1])
+        thread = threading.Thread(target=self._decode, args=(batches,), name="cfck weights")
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads: tensors are decoded when they are asked for
+            self._ahead = {}
         return self
 
-    def _n_bytes(self, name: str) -> int:
-        return self.archive.record(name).decoded_bytes
-
-    def _decode(self, targets: list[tuple[str, int, int]]) -> None:
+    def _decode(self, batches: list[_Batch]) -> None:
         try:
-            self.archive.read_all_into(targets, None)
-        except (CfckError, MemoryError):
-            self._ahead = {}  # who asks for a tensor that is damaged gets the error of that one
+            for batch in batches:
+                batch.decode(self.archive)
+        finally:
+            for batch in batches:
+                batch.close()
 
     def take(self, name: str) -> torch.Tensor:
         """The values of a tensor, in memory of its own."""
         self.n_decoded += 1
-        if self._thread is not None and name in self._ahead:
-            self._thread.join()
-            found = self._ahead.pop(name, None)
-            if found is not None:
-                return found
+        ahead = self._ahead.pop(name, None)
+        if ahead is not None:
+            ahead.batch.is_over.wait()
+            if ahead.batch.is_decoded:
+                record = self.archive.record(name)
+                values = ahead.values.view(dtype_of(record.dtype))
+                return values.reshape(torch_shape(record.dtype, record.shape))
         return self.archive.load_one(name, _FRAMEWORK)
 
     def lazy(self) -> dict[str, LazyTensor]:

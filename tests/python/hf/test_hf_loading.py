@@ -1,6 +1,7 @@
 """from_pretrained of folders with .cfck weights."""
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import cfck
@@ -216,6 +217,41 @@ def test_many_more_weights_than_are_decoded_ahead(folders, monkeypatch):
     expected = transformers.GPT2LMHeadModel.from_pretrained(source)
     for model in both(converted, transformers.GPT2LMHeadModel):
         assert_equal(model, expected)
+
+
+def test_weights_are_decoded_in_batches(folders, monkeypatch):
+    source, converted = folders("bert")
+    monkeypatch.setattr(lazy, "_BATCH_BYTES", 5_000)
+    expected = transformers.BertModel.from_pretrained(source)
+    for model in both(converted, transformers.BertModel):
+        assert_equal(model, expected)
+
+
+def test_damage_in_one_batch_is_that_of_its_tensors(folders, tmp_path, monkeypatch):
+    monkeypatch.setattr(lazy, "_BATCH_BYTES", 1)
+    path = folders("bert")[1] / "model.cfck"
+    state = cfck.torch.load_file(path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "damaged.cfck").write_bytes(data)
+    n_damaged = 0
+    for name, tensor in Weights(str(tmp_path / "damaged.cfck")).start().lazy().items():
+        try:
+            assert_same(tensor[...], state[name])
+        except cfck.ChecksumError:
+            n_damaged += 1
+    assert 0 < n_damaged < len(state)
+
+
+def test_weights_without_threads(folders, monkeypatch):
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    path = folders("bert")[1] / "model.cfck"
+    monkeypatch.setattr(threading.Thread, "start", start)
+    tensors = Weights(str(path)).start().lazy()
+    for name, tensor in cfck.torch.load_file(path).items():
+        assert_same(tensors[name][...], tensor)
 
 
 def test_folders_without_cfck_load_as_before(folders):
