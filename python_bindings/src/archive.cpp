@@ -32,6 +32,12 @@ Record record_of(const ArchiveTensor& tensor) {
   return record;
 }
 
+std::uint64_t bytes_of(std::span<const ArchiveRead> reads) {
+  std::uint64_t n_bytes = 0;
+  for (const ArchiveRead& read : reads) n_bytes += read.out.size();
+  return n_bytes;
+}
+
 // Bytes of unknown format are taken for a damaged .cfck file, unless another program wrote them.
 Result<std::unique_ptr<TensorArchive>> open_source(std::unique_ptr<ByteSource> source,
                                                    const ArchiveOptions& options) {
@@ -176,17 +182,24 @@ void Archive::check_sizes(const std::vector<Size>& sizes) const {
   }
 }
 
-void Archive::read_many(const std::vector<Request>& requests, nb::object progress) const {
+std::vector<ArchiveRead> Archive::reads_of(const std::vector<Request>& requests) const {
   std::vector<ArchiveRead> reads;
-  std::uint64_t total_bytes = 0;
   for (const auto& [index, address, n_bytes] : requests) {
     reads.push_back({&tensor(index), bytes_at(address, n_bytes)});
-    total_bytes += n_bytes;
   }
-  Watch watch(std::move(progress), total_bytes);
-  watch.take(without_gil([&]() -> Result<void> {
-    if (!reads.empty()) CFCK_TRY(check_total(total_bytes, *reads.back().tensor));
-    Result<void> result = tensors().read_many(reads, watch.listener());
+  return reads;
+}
+
+void Archive::read_many(const std::vector<Request>& requests, nb::object progress) const {
+  const std::vector<ArchiveRead> reads = reads_of(requests);
+  Watch watch(std::move(progress), bytes_of(reads));
+  watch.take(without_gil([&] { return read(reads, watch.listener()); }));
+}
+
+Result<void> Archive::read(std::span<const ArchiveRead> reads, const ReadProgress& progress) const {
+  return run_guarded([&]() -> Result<void> {
+    if (!reads.empty()) CFCK_TRY(check_total(bytes_of(reads), *reads.back().tensor));
+    Result<void> result = tensors().read_many(reads, progress);
     std::vector<bool> is_checked(opened_.size());
     for (const ArchiveRead& read : reads) {
       if (is_checked[read.tensor->file]) continue;
@@ -194,7 +207,7 @@ void Archive::read_many(const std::vector<Request>& requests, nb::object progres
       is_checked[read.tensor->file] = true;
     }
     return result;
-  }));
+  });
 }
 
 void Archive::read_slice(std::size_t index, const std::vector<std::uint64_t>& starts,

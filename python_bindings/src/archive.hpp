@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -60,6 +61,10 @@ class Archive {
   // index, bytes).
   void check_sizes(const std::vector<Size>& sizes) const;
   void read_many(const std::vector<Request>& requests, nb::object progress) const;
+  // Throws IndexError.
+  std::vector<ArchiveRead> reads_of(const std::vector<Request>& requests) const;
+  // Does what read_many() does, without the GIL.
+  Result<void> read(std::span<const ArchiveRead> reads, const ReadProgress& progress) const;
   void read_slice(std::size_t index, const std::vector<std::uint64_t>& starts,
                   const std::vector<std::uint64_t>& stops, std::uintptr_t address,
                   std::uint64_t n_bytes) const;

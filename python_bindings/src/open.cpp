@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "archive.hpp"
+#include "background_read.hpp"
 #include "cfck/cuda.hpp"
 #include "paths.hpp"
 
@@ -123,9 +124,27 @@ void read_many(const Archive& archive, const Requests& requests, nb::object prog
                     std::move(progress));
 }
 
+std::unique_ptr<BackgroundRead> start_reading(const Archive& archive,
+                                              const nb::typed<nb::sequence, Requests>& batches,
+                                              nb::object owner) {
+  BackgroundRead::Batches reads;
+  for (nb::handle batch : batches) {
+    reads.push_back(archive.reads_of(
+        numbers_of<std::size_t, std::uintptr_t, std::uint64_t>(nb::cast<nb::sequence>(batch))));
+  }
+  return std::make_unique<BackgroundRead>(archive, std::move(reads), std::move(owner));
+}
+
 }  // namespace
 
 void bind_archive(nb::module_& module) {
+  nb::class_<BackgroundRead>(module, "BackgroundRead",
+                             "Batches of records that are read on a thread of its own, one after "
+                             "the other, without the GIL.")
+      .def("wait", &BackgroundRead::wait, "batch"_a,
+           "Waits until a batch is over; True if it was read.")
+      .def("stop", &BackgroundRead::stop,
+           "Waits for the batch that is being read; those after it are not read.");
   nb::class_<Archive>(module, "Archive",
                       "Files of any format, opened: one, or those of a folder. All methods may be "
                       "called concurrently.")
@@ -156,6 +175,9 @@ void bind_archive(nb::module_& module) {
            "each.")
       .def("read_many", &read_many, "requests"_a, "progress"_a.none(),
            "Decodes records into memory: (record index, address, bytes) each.")
+      .def("start_reading", &start_reading, nb::keep_alive<0, 1>(), "batches"_a, "owner"_a,
+           "Begins to decode batches of requests as read_many() has them, whose memory `owner` "
+           "keeps alive.")
       .def("read_slice", &Archive::read_slice, "record"_a, "starts"_a, "stops"_a, "address"_a,
            "n_bytes"_a, "Decodes a box of a record into memory.");
 }

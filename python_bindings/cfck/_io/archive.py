@@ -163,6 +163,17 @@ class Archive:
             self._reader.read(group, told, self._reader.decoder(group[0][0], device))
             done_bytes += sum(n_bytes for _, _, n_bytes in group)
 
+    def start_reading(
+        self, batches: Sequence[Sequence[tuple[str, int, int]]], owner: object
+    ) -> _native.BackgroundRead:
+        """Begins to decode batches of tensors into memory that ``owner`` keeps alive, on the host.
+
+        Each tensor is (name, address, bytes).
+        """
+        return self._reader.start(
+            [[(self._index(name), *where) for name, *where in batch] for batch in batches], owner
+        )
+
     def load_box(
         self,
         name: str,

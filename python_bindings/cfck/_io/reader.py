@@ -96,6 +96,10 @@ class RecordReader:
             boxes: list[DeviceRequest] = [(*request, (), ()) for request in requests]
             read_on_device(self._archive, memory, boxes, progress)
 
+    def start(self, batches: Sequence[Sequence[Request]], owner: object) -> _native.BackgroundRead:
+        """Begins to decode whole records on the host, batch by batch, into memory of ``owner``."""
+        return self._archive.start_reading(batches, owner)
+
     def read_box(self, request: DeviceRequest, memory: DeviceMemory | None) -> None:
         """Decodes a box of a record; ``memory`` as in read()."""
         if memory is None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
+import atexit
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,8 +13,7 @@ import torch
 from .._frameworks.torch_tensors import TorchFramework, dtype_of, torch_shape
 from .._io.archive import Archive
 from .._io.slices import Index, TensorSlice
-from .._native import RecordKind
-from ..errors import CfckError
+from .._native import BackgroundRead, RecordKind
 
 _FRAMEWORK = TorchFramework()
 # At most this much is decoded before it is asked for.
@@ -24,46 +23,14 @@ _BATCH_BYTES = 16 << 20
 _ALIGNMENT = 64
 
 
-class _Batch:
-    """Tensors that are decoded by one call.
-
-    Attributes:
-        names: of the tensors.
-        memory: their bytes, until the call is over.
-        is_over: set after the call.
-        is_decoded: whether it went well.
-    """
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.memory: list[torch.Tensor] = []
-        self.is_over = threading.Event()
-        self.is_decoded = False
-
-    def add(self, name: str, values: torch.Tensor) -> None:
-        """One more tensor, as bytes."""
-        self.names.append(name)
-        self.memory.append(values)
-
-    def decode(self, archive: Archive) -> None:
-        """Whoever asks for a tensor of a batch that is damaged gets the error of that one."""
-        with contextlib.suppress(CfckError, MemoryError):
-            targets = [(n, m.data_ptr(), m.numel()) for n, m in zip(self.names, self.memory)]
-            archive.read_all_into(targets, None)
-            self.is_decoded = True
-        self.close()
-
-    def close(self) -> None:
-        """Nothing more is decoded."""
-        self.memory = []
-        self.is_over.set()
+# Weights of which some may be decoded when the interpreter ends, and its memory with it.
+_started: weakref.WeakSet[Weights] = weakref.WeakSet()
 
 
-class _Ahead(NamedTuple):
-    """Memory of a tensor, and the batch that fills it."""
-
-    values: torch.Tensor
-    batch: _Batch
+@atexit.register
+def _stop_all() -> None:
+    for weights in list(_started):
+        weights.stop()
 
 
 class Weights:
@@ -84,7 +51,8 @@ class Weights:
         self.archive = Archive.open(path, {})
         self.was_read = False
         self.n_decoded = 0
-        self._ahead: dict[str, _Ahead] = {}
+        self._ahead: dict[str, tuple[int, torch.Tensor]] = {}
+        self._reading: BackgroundRead | None = None
 
     def start(self) -> Weights:
         """Begins to decode, and returns itself."""
@@ -101,41 +69,34 @@ class Weights:
                 names.append(name)
                 sizes.append(record.decoded_bytes)
         self.archive.check_bytes(names)
-        batches: list[_Batch] = []
+        memory = _memory(sizes)
+        batches: list[list[tuple[str, int, int]]] = []
         left_bytes = 0
-        for name, values in zip(names, _memory(sizes), strict=True):
+        for name, values, n_bytes in zip(names, memory, sizes, strict=True):
             if left_bytes <= 0:
-                batches.append(_Batch())
+                batches.append([])
                 left_bytes = _BATCH_BYTES
-            batches[-1].add(name, values)
-            left_bytes -= values.numel()
-            self._ahead[name] = _Ahead(values, batches[-1])
-        thread = threading.Thread(target=self._decode, args=(batches,), name="cfck weights")
-        try:
-            thread.start()
-        except RuntimeError:  # no more threads: tensors are decoded when they are asked for
-            self._ahead = {}
+            left_bytes -= n_bytes
+            batches[-1].append((name, values.data_ptr(), n_bytes))
+            self._ahead[name] = len(batches) - 1, values
+        self._reading = self.archive.start_reading(batches, memory)
+        _started.add(self)
         return self
-
-    def _decode(self, batches: list[_Batch]) -> None:
-        try:
-            for batch in batches:
-                batch.decode(self.archive)
-        finally:
-            for batch in batches:
-                batch.close()
 
     def take(self, name: str) -> torch.Tensor:
         """The values of a tensor, in memory of its own."""
         self.n_decoded += 1
-        ahead = self._ahead.pop(name, None)
-        if ahead is not None:
-            ahead.batch.is_over.wait()
-            if ahead.batch.is_decoded:
-                record = self.archive.record(name)
-                values = ahead.values.view(dtype_of(record.dtype))
-                return values.reshape(torch_shape(record.dtype, record.shape))
-        return self.archive.load_one(name, _FRAMEWORK)
+        batch, values = self._ahead.pop(name, (0, None))
+        # Tensors of a batch that is damaged are decoded one by one: each has its own error.
+        if values is None or self._reading is None or not self._reading.wait(batch):
+            return self.archive.load_one(name, _FRAMEWORK)
+        record = self.archive.record(name)
+        return values.view(dtype_of(record.dtype)).reshape(torch_shape(record.dtype, record.shape))
+
+    def stop(self) -> None:
+        """Decodes nothing more ahead."""
+        if self._reading is not None:
+            self._reading.stop()
 
     def lazy(self) -> dict[str, LazyTensor]:
         """All tensors, which decode themselves when their values are asked for."""

@@ -1,7 +1,7 @@
 """from_pretrained of folders with .cfck weights."""
 
 import json
-import threading
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import cfck
@@ -243,15 +243,23 @@ def test_damage_in_one_batch_is_that_of_its_tensors(folders, tmp_path, monkeypat
     assert 0 < n_damaged < len(state)
 
 
-def test_weights_without_threads(folders, monkeypatch):
-    def start(self):
-        raise RuntimeError("can't start new thread")
-
+def test_weights_that_are_left(folders, monkeypatch):
+    """Memory and file outlive the thread that decodes, also in a forked child."""
+    monkeypatch.setattr(lazy, "_BATCH_BYTES", 1)
     path = folders("bert")[1] / "model.cfck"
-    monkeypatch.setattr(threading.Thread, "start", start)
-    tensors = Weights(str(path)).start().lazy()
+    for _ in range(20):
+        Weights(str(path)).start()
+    weights = Weights(str(path)).start()
+    child = os.fork()
+    if child == 0:
+        found = len(weights.decoded())
+        del weights
+        os._exit(0 if found else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    weights.stop()
+    weights.stop()
     for name, tensor in cfck.torch.load_file(path).items():
-        assert_same(tensors[name][...], tensor)
+        assert_same(weights.take(name), tensor)
 
 
 def test_folders_without_cfck_load_as_before(folders):
