@@ -202,6 +202,17 @@ class Record:
     @property
     def nmse_db(self) -> float | None: ...
 
+class BackgroundRead:
+    """
+    Batches of records that are read on a thread of its own, one after the other, without the GIL.
+    """
+
+    def wait(self, batch: int) -> bool:
+        """Waits until a batch is over; True if it was read."""
+
+    def stop(self) -> None:
+        """Waits for the batch that is being read; those after it are not read."""
+
 class Archive:
     """
     Files of any format, opened: one, or those of a folder. All methods may be called concurrently.
@@ -246,6 +257,11 @@ class Archive:
 
     def read_many(self, requests: Sequence[tuple[int, int, int]], progress: object | None) -> None:
         """Decodes records into memory: (record index, address, bytes) each."""
+
+    def start_reading(self, batches: Sequence[Sequence[tuple[int, int, int]]], owner: object) -> BackgroundRead:
+        """
+        Begins to decode batches of requests as read_many() has them, whose memory `owner` keeps alive.
+        """
 
     def read_slice(self, record: int, starts: Sequence[int], stops: Sequence[int], address: int, n_bytes: int) -> None:
         """Decodes a box of a record into memory."""

@@ -171,7 +171,7 @@ class Archive:
         Each tensor is (name, address, bytes).
         """
         return self._reader.start(
-            [[(self._index(name), *where) for name, *where in batch] for batch in batches], owner
+            [[(self._index(name), at, n_bytes) for name, at, n_bytes in b] for b in batches], owner
         )
 
     def load_box(
