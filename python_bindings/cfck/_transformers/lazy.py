@@ -13,7 +13,7 @@ import torch
 from .._frameworks.torch_tensors import TorchFramework, dtype_of, torch_shape
 from .._io.archive import Archive
 from .._io.slices import Index, TensorSlice
-from .._native import BackgroundRead, RecordKind
+from .._native import BackgroundRead, RecordKind, default_thread_count
 
 _FRAMEWORK = TorchFramework()
 # At most this much is decoded before it is asked for.
@@ -48,7 +48,9 @@ class Weights:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.archive = Archive.open(path, {})
+        # One thread is busy with the model while these decode.
+        self.archive = Archive.open(path, {"threads": max(1, default_thread_count() - 1)})
+        self._late = self.archive
         self.was_read = False
         self.n_decoded = 0
         self._ahead: dict[str, tuple[int, torch.Tensor]] = {}
@@ -63,6 +65,7 @@ class Weights:
             record = self.archive.record(name)
             left_bytes -= record.decoded_bytes
             if left_bytes < 0:
+                self._late = Archive.open(self.path, {})
                 break
             # Tensors that share memory in the file are decoded apart: models may change one.
             if record.kind != RecordKind.ALIAS:
@@ -89,7 +92,7 @@ class Weights:
         batch, values = self._ahead.pop(name, (0, None))
         # Tensors of a batch that is damaged are decoded one by one: each has its own error.
         if values is None or self._reading is None or not self._reading.wait(batch):
-            return self.archive.load_one(name, _FRAMEWORK)
+            return self._late.load_one(name, _FRAMEWORK)
         record = self.archive.record(name)
         return values.view(dtype_of(record.dtype)).reshape(torch_shape(record.dtype, record.shape))
 
