@@ -13,8 +13,9 @@ set(CFCK_CUDA_FLAGS --std=c++20 --fmad=false --ftz=false --prec-div=true --prec-
 set(CFCK_DEVICES 75 90 120 CACHE STRING "Devices (compute capabilities) that kernels are assembled for; none: \
 the driver does it; native: those of this machine")
 set(CFCK_OLDEST_DEVICE 75)  # which PTX is made for
-# These sources are compiled once more for devices that can copy in bulk (base/simt/staging.cuh).
-set(CFCK_STAGING_DEVICE 90)
+# These sources are compiled once more for devices that copy while they compute, in two ways
+# (base/simt/staging.cuh).
+set(CFCK_STAGING_DEVICES 80 90)
 set(CFCK_STAGED_SOURCES lossless_kernels direct_kernels)
 set(CFCK_DEVICE_CODE_DIR ${PROJECT_BINARY_DIR}/device_code)
 
@@ -93,12 +94,12 @@ endif()
 function(cfck_ptx_devices name devices)
   set(found ${CFCK_OLDEST_DEVICE})
   if(name IN_LIST CFCK_STAGED_SOURCES)
-    list(APPEND found ${CFCK_STAGING_DEVICE})
+    list(APPEND found ${CFCK_STAGING_DEVICES})
   endif()
   set(${devices} ${found} PARENT_SCOPE)
 endfunction()
 
-# For each source: NAME.computeXX.ptx for the oldest device, and the oldest one that copies in bulk
+# For each source: NAME.computeXX.ptx for the oldest device, and the oldest ones of each way to stage
 # where the source does that; and for every device NAME.smXX.cubin and what ptxas says of it in
 # NAME.smXX.txt.
 function(cfck_device_code)

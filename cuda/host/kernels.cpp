@@ -8,8 +8,8 @@ namespace {
 // A warp alone on one of the four schedulers of a multiprocessor waits for memory and for its own
 // results most of the time. Up to as many chunks as there is room for teams, these are faster.
 constexpr unsigned kTeamChunksOfMultiprocessor = 4;
-// Devices that copy in bulk (base/simt/staging.cuh).
-constexpr unsigned kStagingCapability = 90;
+// Devices that stage (base/simt/staging.cuh).
+constexpr unsigned kStagingCapability = 80;
 
 // Kernels of which one warp with staged raw bits decoded faster than a team without, however few
 // chunks there were, in prototypes on an H100. With BF16 of codec direct it was the other way

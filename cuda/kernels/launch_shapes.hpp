@@ -12,9 +12,11 @@ inline constexpr unsigned kWarpsOfTeam = 4;    // one for each lane set of a chu
 inline constexpr unsigned kLosslessWarpsPerBlock = 4;
 inline constexpr unsigned kLosslessBlocks = 4;
 // The blocks that registers are kept for: from 12.0 on a multiprocessor has 100 KiB of shared
-// memory, which is enough for two of them.
+// memory, which is enough for two of them, and before 9.0 at most 164 KiB, enough for three.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
 inline constexpr unsigned kLosslessBlocksThatFit = 2;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && __CUDA_ARCH__ < 900
+inline constexpr unsigned kLosslessBlocksThatFit = 3;
 #else
 inline constexpr unsigned kLosslessBlocksThatFit = kLosslessBlocks;
 #endif

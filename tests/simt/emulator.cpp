@@ -75,6 +75,7 @@ struct StagedCopy {
   std::uint32_t n_bytes = 0;
   bool is_under_way = false;
   unsigned n_done = 0;
+  std::uint64_t number = 0;  // of all copies of the warp
 };
 
 struct Machine {
@@ -98,6 +99,7 @@ struct Machine {
   std::map<const CopyBarrier*, StagedCopy> copies;  // by open barriers
   std::uint64_t n_meetings = 0;
   std::uint64_t n_copies = 0;
+  std::map<unsigned, std::uint64_t> n_copies_of_warp;
 };
 
 Machine& machine() {
@@ -428,17 +430,20 @@ void start_copy(CopyBarrier& barrier, void* to, const std::uint8_t* from, std::u
       stop_copy("a copy is not aligned to 16 bytes", site);
     }
     if (!is_shared(to, n_bytes)) stop_copy("a copy does not go to shared memory", site);
-    copy = {to, from, n_bytes, true, copy.n_done};
+    copy = {to, from, n_bytes, true, copy.n_done, ++machine().n_copies_of_warp[warp_of_block()]};
     std::memset(to, 0xee, n_bytes);
     ++machine().n_copies;
   }
   meet(Wait::kWarp, "start_copy", 1, site);
 }
 
-void await_copy(CopyBarrier& barrier, unsigned number, Site site) {
-  meet(Wait::kWarp, "await_copy", 0, site);
+void await_copy(CopyBarrier& barrier, unsigned number, unsigned n_later, Site site) {
+  meet(Wait::kWarp, "await_copy", n_later, site);
   if (lane() == 0) {
     StagedCopy& copy = copy_of(barrier, site);
+    if (n_later > 1 || machine().n_copies_of_warp[warp_of_block()] - copy.number < n_later) {
+      stop_copy("a later copy is not there", site);
+    }
     if (copy.is_under_way) {
       std::memcpy(copy.to, copy.from, copy.n_bytes);
       copy.is_under_way = false;

@@ -53,7 +53,7 @@ class StagedRaw {
   }
   // Waits for the oldest run. Returns where it is in shared memory, until free().
   CFCK_DEVICE const std::uint8_t* await() {
-    simt::await_copy(shared_.arrived[n_done_ % 2], n_done_ / 2);
+    await_oldest();
     simt::sync_warp();  // bytes that lanes have put there
     return shared_.bytes[n_done_ % 2] + at_skew();
   }
@@ -64,12 +64,15 @@ class StagedRaw {
   // Waits for what is on its way.
   CFCK_DEVICE void close() {
     for (; n_done_ < n_started_; ++n_done_) {
-      simt::await_copy(shared_.arrived[n_done_ % 2], n_done_ / 2);
+      await_oldest();
     }
     simt::close_barriers(shared_.arrived, 2);
   }
 
  private:
+  CFCK_DEVICE void await_oldest() {
+    simt::await_copy(shared_.arrived[n_done_ % 2], n_done_ / 2, n_started_ - n_done_ - 1);
+  }
   // It is the same for all runs, whose lengths are multiples of 16.
   CFCK_DEVICE unsigned at_skew() const {
     return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(raw_) % 16);
