@@ -174,7 +174,17 @@ _HOMES = {
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 # torch takes seconds.
-_SUBMODULES = ("cuda", "errors", "hdf5", "numpy", "plot", "torch", "train", "transformers")
+_SUBMODULES = (
+    "cuda",
+    "distributed",
+    "errors",
+    "hdf5",
+    "numpy",
+    "plot",
+    "torch",
+    "train",
+    "transformers",
+)
 
 
 def __getattr__(name: str) -> ModuleType:  # for type checkers, which see all others above

@@ -86,3 +86,13 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def two(tmp_path_factory):
+    """Two ranks of torch.distributed: two(function, *args) is what it returns on each."""
+    from ranks import Ranks
+
+    ranks = Ranks(2, str(tmp_path_factory.mktemp("two") / "store"))
+    yield ranks
+    ranks.close()

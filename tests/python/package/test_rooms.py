@@ -15,6 +15,7 @@ MAY_IMPORT = {
     "_options": {"_common"},
     "_io": {"_common", "_frameworks", "_options"},
     "_checkpoint": {"_common", "_frameworks", "_options", "_io"},
+    "_distributed": {"_common", "_frameworks", "_options", "_io"},
     "_evaluation": {"_common", "_frameworks", "_options", "_io"},
     "_report": {"_common", "_frameworks", "_options", "_io"},
     "_streaming": {"_common", "_frameworks", "_options", "_io"},

@@ -1,0 +1,1 @@
+"""Compressed collectives on torch.distributed (cfck.distributed)."""

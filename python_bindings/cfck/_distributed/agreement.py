@@ -1,0 +1,138 @@
+"""Ranks tell each other what they are about to send, so that all go on or all raise."""
+
+from __future__ import annotations
+
+import enum
+import zlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from ..errors import CfckError, InvalidArgumentError
+
+# Of frames and of what is agreed on.
+_PROTOCOL = 1
+# What a rank says in place of lengths when it could not encode.
+_FAILED = -1
+
+
+class Operation(enum.IntEnum):
+    """What ranks do together; all must do the same."""
+
+    ALL_GATHER = 1
+    BROADCAST = 2
+    ALL_GATHER_INTO = 3
+    REDUCE_SCATTER = 4
+
+
+class Offer(NamedTuple):
+    """What one rank is about to do.
+
+    Attributes:
+        operation: of all ranks.
+        tensor: of this rank; dtype, number of values and device count.
+        n_frames: how many frames it sends, as all ranks do.
+        variant: of the operation, which must be the same everywhere.
+        may_differ: whether ranks may have tensors of different sizes.
+    """
+
+    operation: Operation
+    tensor: torch.Tensor
+    n_frames: int
+    variant: int = 0
+    may_differ: bool = False
+
+
+class Agreed(NamedTuple):
+    """What ranks have told each other.
+
+    Attributes:
+        frames: of this rank.
+        lengths: those of the frames of each rank.
+        n_bytes: what telling it took this rank.
+    """
+
+    frames: list[torch.Tensor]
+    lengths: list[list[int]]
+    n_bytes: int
+
+
+def encode_all(
+    offer: Offer, encode: Callable[[], list[torch.Tensor]], group: dist.ProcessGroup | None
+) -> Agreed:
+    """Encodes the frames of this rank, and tells the others how long they are.
+
+    Raises:
+        CfckError: on all ranks, where one could not encode, or they do not do the same. The one
+            that could not raises what ``encode`` did.
+    """
+    frames: list[torch.Tensor] = []
+    error: Exception | None = None
+    try:
+        frames = encode()
+    except Exception as found:
+        error = found
+    lengths = [_FAILED] * offer.n_frames if error else [frame.numel() for frame in frames]
+    name = str(offer.tensor.dtype)
+    numbers = [offer.operation, offer.variant, zlib.crc32(name.encode()), offer.tensor.numel()]
+    rows = gather_numbers([_PROTOCOL, *numbers, *lengths], group, offer.tensor.device)
+    if error is not None:
+        raise error
+    _check(rows, offer, name, dist.get_rank(group))
+    return Agreed(frames, [row[1 + len(numbers) :] for row in rows], 8 * len(rows[0]))
+
+
+def _check(rows: list[list[int]], offer: Offer, name: str, own_rank: int) -> None:
+    own = rows[own_rank]
+    for rank, row in enumerate(rows):
+        if row[0] != own[0]:
+            raise InvalidArgumentError(
+                f"rank {rank} sends frames of version {row[0]}, and rank {own_rank} of version "
+                f"{own[0]}: install the same version of cfck on all"
+            )
+        if row[1:3] != own[1:3]:
+            raise InvalidArgumentError(
+                f"ranks {own_rank} and {rank} do not make the same call: "
+                f"{_called(own)} and {_called(row)}"
+            )
+        if row[3] != own[3]:
+            raise InvalidArgumentError(
+                f"rank {own_rank} has values of {name}, and rank {rank} of another dtype"
+            )
+        if not offer.may_differ and row[4] != own[4]:
+            raise InvalidArgumentError(
+                f"rank {own_rank} has {own[4]} values, and rank {rank} has {row[4]}"
+            )
+        if _FAILED in row[5:]:
+            raise CfckError(
+                f"rank {rank} could not encode what it was to send; its own error says why"
+            )
+
+
+def _called(row: list[int]) -> str:
+    known = {int(operation): operation.name.lower() for operation in Operation}
+    return f"{known.get(row[1], 'another operation')} (variant {row[2]})"
+
+
+def gather_numbers(
+    own: Sequence[int], group: dist.ProcessGroup | None, device: torch.device
+) -> list[list[int]]:
+    """The numbers of all ranks, equally many of each."""
+    to = device_of_wire(group, device)
+    mine = torch.tensor(own, dtype=torch.int64, device=to)
+    all_of_them = mine.new_empty(dist.get_world_size(group) * len(own))
+    dist.all_gather_into_tensor(all_of_them, mine, group=group)
+    flat = all_of_them.tolist()
+    return [flat[at : at + len(own)] for at in range(0, len(flat), len(own))]
+
+
+def device_of_wire(group: dist.ProcessGroup | None, device: torch.device) -> torch.device:
+    """Where bytes have to be to be sent: on the host, if the group can send from there."""
+    host = torch.device("cpu")
+    try:
+        (group or dist.group.WORLD)._get_backend(host)  # type: ignore[union-attr]
+    except RuntimeError:
+        return device
+    return host

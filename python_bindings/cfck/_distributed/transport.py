@@ -1,0 +1,92 @@
+"""Bytes between ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import _create_work_from_future
+
+from .agreement import device_of_wire
+
+# What is called with the frames of all ranks, on the host.
+Taken = Callable[[list[torch.Tensor]], None]
+
+
+def gather_frames(
+    frame: torch.Tensor,
+    lengths: Sequence[int],
+    group: dist.ProcessGroup | None,
+    device: torch.device,
+    take: Taken,
+) -> dist.Work:
+    """Begins to send a frame to all ranks; all have the same room, that of the longest.
+
+    Args:
+        frame: of this rank, on the host.
+        lengths: of the frames of all ranks.
+        group: of the ranks.
+        device: where the tensor of this call is.
+        take: is called with the frames when they are there.
+
+    Returns:
+        The work, which is done when ``take`` is.
+    """
+    longest = max(lengths)
+    to = device_of_wire(group, device)
+    mine = torch.zeros(longest, dtype=torch.uint8, device=to)
+    mine[: frame.numel()].copy_(frame)
+    room = torch.empty(len(lengths) * longest, dtype=torch.uint8, device=to)
+    work = dist.all_gather_into_tensor(room, mine, group=group, async_op=True)
+
+    def finish(_: torch.futures.Future[object]) -> torch.Tensor:
+        frames = [
+            part[:n] for part, n in zip(torch.split(room.cpu(), longest), lengths, strict=True)
+        ]
+        take(frames)
+        return mine
+
+    assert work is not None
+    return _create_work_from_future(work.get_future().then(finish))
+
+
+def exchange_frames(
+    frames: Sequence[torch.Tensor],
+    lengths: Sequence[Sequence[int]],
+    group: dist.ProcessGroup | None,
+    device: torch.device,
+) -> list[torch.Tensor]:
+    """Sends each rank its frame, and returns those that the ranks sent this one, on the host.
+
+    Args:
+        frames: for each rank, on the host.
+        lengths: of the frames of each rank, for each rank.
+        group: of the ranks.
+        device: where the tensor of this call is.
+    """
+    to = device_of_wire(group, device)
+    own = dist.get_rank(group)
+    coming = [of_rank[own] for of_rank in lengths]
+    room = torch.empty(sum(coming), dtype=torch.uint8, device=to)
+    going = torch.cat(list(frames)).to(to)
+    dist.all_to_all_single(room, going, coming, [f.numel() for f in frames], group=group)
+    return list(torch.split(room.cpu(), coming))
+
+
+def broadcast_frame(
+    frame: torch.Tensor,
+    length: int,
+    src: int,
+    group: dist.ProcessGroup | None,
+    device: torch.device,
+) -> torch.Tensor:
+    """Returns the frame of rank ``src`` of the default group, of ``length`` bytes, on the host."""
+    to = device_of_wire(group, device)
+    room = (
+        frame.to(to)
+        if dist.get_rank() == src
+        else torch.empty(length, dtype=torch.uint8, device=to)
+    )
+    dist.broadcast(room, src=src, group=group)
+    return room.cpu()

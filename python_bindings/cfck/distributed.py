@@ -1,0 +1,18 @@
+"""Tensors that travel between ranks, compressed, on torch.distributed (docs/distributed.md)."""
+
+from __future__ import annotations
+
+from ._distributed.collectives import all_gather, broadcast
+from ._distributed.fsdp import CompressedAllGather, CompressedReduceScatter
+from ._distributed.install import FsdpCompression, compress_fsdp
+from ._distributed.traffic import Traffic
+
+__all__ = [
+    "CompressedAllGather",
+    "CompressedReduceScatter",
+    "FsdpCompression",
+    "Traffic",
+    "all_gather",
+    "broadcast",
+    "compress_fsdp",
+]
