@@ -35,14 +35,13 @@ def all_gather(
             damaged bytes.
         RuntimeError: those of torch.distributed.
     """
-    flat = on_host(tensor)
 
     def encode() -> list[torch.Tensor]:
         if tensor.dim() > _MAX_DIMENSIONS:
             raise InvalidArgumentError(
                 f"a tensor has at most {_MAX_DIMENSIONS} dimensions, not {tensor.dim()}"
             )
-        return [encode_frame(flat, {})]
+        return [encode_frame(on_host(tensor), {})]
 
     offer = Offer(Operation.ALL_GATHER, tensor, n_frames=1, may_differ=True)
     (frame,), lengths, _ = encode_all(offer, encode, group)

@@ -72,9 +72,8 @@ class CompressedAllGather(_Collective):
         n_bytes = _n_bytes(input_tensor)
         if n_bytes < _MIN_BYTES or group.size() == 1:
             return self._send_dense(output_tensor, input_tensor, group, async_op, 0)
-        flat = on_host(input_tensor)
         offer = Offer(Operation.ALL_GATHER_INTO, input_tensor, n_frames=1)
-        agreed = encode_all(offer, lambda: [encode_frame(flat, {})], group)
+        agreed = encode_all(offer, lambda: [encode_frame(on_host(input_tensor), {})], group)
         lengths = [length for (length,) in agreed.lengths]
         if max(lengths) >= n_bytes:
             return self._send_dense(output_tensor, input_tensor, group, async_op, agreed.n_bytes)
