@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import _create_work_from_future
 
 from .._options.kinds import MessageOptions
 from ..errors import InvalidArgumentError, UnsupportedError
 from .agreement import Offer, Operation, encode_all
 from .frames import decode_frame, encode_frame, on_host
 from .traffic import Traffic
-from .transport import exchange_frames, gather_frames
+from .transport import FutureWork, exchange_frames, gather_frames
 
 # Smaller tensors are sent as they are: to agree on lengths takes longer than is saved.
 _MIN_BYTES = 1 << 14
@@ -252,4 +251,4 @@ def _decode_into(frame: torch.Tensor, out: torch.Tensor) -> None:
 def _done(result: torch.Tensor) -> dist.Work:
     future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
     future.set_result(result)
-    return _create_work_from_future(future)
+    return FutureWork(future)

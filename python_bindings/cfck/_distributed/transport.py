@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Sequence
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import _create_work_from_future
 
 from .agreement import device_of_wire
+
+
+class FutureWork(dist.Work):
+    """The work of a future. That of torch does not raise what the future does."""
+
+    def __init__(self, future: torch.futures.Future[torch.Tensor]) -> None:
+        super().__init__()
+        self._future = future
+
+    def wait(self, timeout: datetime.timedelta | None = None) -> bool:
+        """Raises what went wrong; what is under way has the time limit of its group."""
+        self._future.wait()
+        return True
+
+    def is_completed(self) -> bool:
+        return self._future.done()
+
+    def get_future(self) -> torch.futures.Future[torch.Tensor]:
+        return self._future
+
 
 # What is called with the frames of all ranks, on the host.
 Taken = Callable[[list[torch.Tensor]], None]
@@ -48,7 +68,7 @@ def gather_frames(
         return mine
 
     assert work is not None
-    return _create_work_from_future(work.get_future().then(finish))
+    return FutureWork(work.get_future().then(finish))
 
 
 def exchange_frames(

@@ -102,6 +102,27 @@ def test_all_gather_into_one_tensor(two, n, async_op):
     assert all(share <= (0.75 if n > 10_000 else 1.0) for share in shares), shares
 
 
+def damaged(async_op):
+    """What arrives is not what was sent."""
+    honest = fsdp.encode_frame
+    fsdp.encode_frame = lambda *args: honest(*args) ^ 0x55
+    try:
+        comm = cfck.distributed.CompressedAllGather()
+        out = torch.zeros(200_000, dtype=torch.bfloat16)
+        own = weights(100_000).bfloat16()
+        work = comm(output_tensor=out, input_tensor=own, group=dist.group.WORLD, async_op=async_op)
+        if work is not None:
+            work.wait()
+    finally:
+        fsdp.encode_frame = honest
+
+
+@pytest.mark.parametrize("async_op", [False, True])
+def test_damage_is_raised_by_who_waits(two, async_op):
+    found = two(damaged, async_op)
+    assert all(one.kind in ("CorruptError", "ChecksumError") for one in found), found
+
+
 def incompressible():
     comm = cfck.distributed.CompressedAllGather()
     own = torch.randint(256, (100_000,), dtype=torch.uint8)
