@@ -249,6 +249,6 @@ def _decode_into(frame: torch.Tensor, out: torch.Tensor) -> None:
 
 
 def _done(result: torch.Tensor) -> dist.Work:
-    future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+    future: torch.futures.Future[torch.Tensor | Exception] = torch.futures.Future()
     future.set_result(result)
     return FutureWork(future)

@@ -12,21 +12,27 @@ from .agreement import device_of_wire
 
 
 class FutureWork(dist.Work):
-    """The work of a future. That of torch does not raise what the future does."""
+    """The work of a future. That of torch does not raise what the future does.
 
-    def __init__(self, future: torch.futures.Future[torch.Tensor]) -> None:
+    Args:
+        future: whose value is a tensor, or the error with which it failed.
+    """
+
+    def __init__(self, future: torch.futures.Future[torch.Tensor | Exception]) -> None:
         super().__init__()
         self._future = future
 
     def wait(self, timeout: datetime.timedelta | None = None) -> bool:
         """Raises what went wrong; what is under way has the time limit of its group."""
-        self._future.wait()
+        found = self._future.wait()
+        if isinstance(found, Exception):
+            raise found
         return True
 
     def is_completed(self) -> bool:
         return self._future.done()
 
-    def get_future(self) -> torch.futures.Future[torch.Tensor]:
+    def get_future(self) -> torch.futures.Future[torch.Tensor | Exception]:
         return self._future
 
 
@@ -53,18 +59,22 @@ def gather_frames(
     Returns:
         The work, which is done when ``take`` is.
     """
-    longest = max(lengths)
+    longest = max(8, *lengths)  # gloo sends no empty tensors
     to = device_of_wire(group, device)
     mine = torch.zeros(longest, dtype=torch.uint8, device=to)
     mine[: frame.numel()].copy_(frame)
     room = torch.empty(len(lengths) * longest, dtype=torch.uint8, device=to)
     work = dist.all_gather_into_tensor(room, mine, group=group, async_op=True)
 
-    def finish(_: torch.futures.Future[object]) -> torch.Tensor:
+    def finish(sent: torch.futures.Future[object]) -> torch.Tensor | Exception:
+        sent.value()  # raises what went wrong
         frames = [
             part[:n] for part, n in zip(torch.split(room.cpu(), longest), lengths, strict=True)
         ]
-        take(frames)
+        try:
+            take(frames)
+        except Exception as error:  # a future would make another one of it
+            return error
         return mine
 
     assert work is not None
