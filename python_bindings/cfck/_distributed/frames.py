@@ -1,7 +1,7 @@
 """What one rank sends another for a flat tensor: the messages of its pieces (docs/distributed.md).
 
 A frame is one int64 for each piece, the bytes of its message, then the messages one after the
-other, and zeros up to a multiple of 8 bytes. Both sides know the number of values, and so that of
+other, and zeros up to a multiple of 8 bytes, at least 8. Both sides know the number of values, and so that of
 the pieces.
 """
 
@@ -50,7 +50,8 @@ def encode_frame(flat: torch.Tensor, options: MessageOptions) -> torch.Tensor:
     parts = _each(lambda piece: _encode(piece, options), pieces)
     lengths = torch.tensor([part.numel() for part in parts], dtype=torch.int64)
     n_bytes = 8 * len(parts) + int(lengths.sum())
-    padding = torch.zeros(-n_bytes % 8, dtype=torch.uint8)
+    # It is never empty: gloo sends no tensors without bytes.
+    padding = torch.zeros(-n_bytes % 8 if parts else 8, dtype=torch.uint8)
     return torch.cat([lengths.view(torch.uint8), *parts, padding])
 
 

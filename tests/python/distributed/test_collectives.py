@@ -64,6 +64,7 @@ def send(shape, dtype, src):
 def test_broadcast(two, dtype, src):
     assert two(send, (17, 60), dtype, src) == [None, None]
     assert two(send, (), dtype, src) == [None, None]
+    assert two(send, (3, 0), dtype, src) == [None, None]
 
 
 def send_to_parameter():
