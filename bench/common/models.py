@@ -115,7 +115,7 @@ class _GptLayer(nn.Module):
         heads = self.qkv(self.ln1(x)).view(n, length, 3, GPT_HEADS, GPT_WIDTH // GPT_HEADS)
         q, k, v = heads.permute(2, 0, 3, 1, 4)
         scores = q @ k.transpose(-1, -2) / math.sqrt(GPT_WIDTH // GPT_HEADS)
-        future = torch.full((length, length), -torch.inf).triu(1)
+        future = torch.full((length, length), -torch.inf, dtype=x.dtype).triu(1)
         mixed = (scores + future).softmax(-1) @ v
         x = x + self.proj(mixed.transpose(1, 2).reshape(x.shape))
         return x + self.fc2(functional.gelu(self.fc(self.ln2(x))))

@@ -11,11 +11,12 @@ All functions may be called from several threads at once, and release the GIL wh
 encode and decode.
 
 Inside, each sub-package imports from those to its left only, and ``torch``, ``train``,
-``transformers``, ``numpy``, ``plot`` and this module from all of them::
+``transformers``, ``distributed``, ``numpy``, ``plot`` and this module from all of them::
 
     errors, _native <- _common <- _frameworks, _options <- _io <- _checkpoint
                        <- _evaluation <- _calibration <- _shrink <- _program
                                       <- _training
+                       <- _distributed
                        <- _report
                        <- _streaming <- _transformers
 """

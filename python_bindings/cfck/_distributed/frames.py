@@ -1,8 +1,8 @@
 """What one rank sends another for a flat tensor: the messages of its pieces (docs/distributed.md).
 
 A frame is one int64 for each piece, the bytes of its message, then the messages one after the
-other, and zeros up to a multiple of 8 bytes, at least 8. Both sides know the number of values, and so that of
-the pieces.
+other, and zeros up to a multiple of 8 bytes, at least 8. Both sides know the number of values, and
+so that of the pieces.
 """
 
 from __future__ import annotations

@@ -1,0 +1,124 @@
+"""Measures what ranks send each other, compressed and not, and what that does to training.
+
+    python bench distributed -o bench/results
+
+Four ranks of one thread each, with the backend gloo, train the small GPT under FSDP2 from step 950
+on, in BF16; each kind of communication begins anew. Bytes are those that rank 0 sends to each other
+rank, headers and hashes included.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch.multiprocessing
+
+from common import report
+from common.driver import Benchmark
+from common.targets import COLUMNS as TARGET_COLUMNS
+from common.targets import Goal, Targets
+from distributed.gpt_ranks import RANKS, Kind, train
+
+STEPS = 20
+WEIGHTS_GOAL = Goal(0.67, 0.65, smaller=True, text="{:.4f}".format)
+GRADIENTS_GOAL = Goal(0.68, 0.68, smaller=True, text="{:.4f}".format)
+DENSE = Kind("dense", weights=False, gradients=None)
+WEIGHTS = Kind("weights without loss", weights=True, gradients=None)
+BOTH = Kind("weights and gradients without loss", weights=True, gradients=0.0)
+BOUNDED = Kind("gradients within 0.01 RMS", weights=True, gradients=0.01)
+COLUMNS = [
+    "communication",
+    "weights sent",
+    "gradients sent",
+    "ms a step",
+    "first loss",
+    "last loss",
+]
+
+
+class Distributed(Benchmark):
+    """The table, and what it must show."""
+
+    name = "distributed"
+
+    def __init__(self, options: Any, scratch: Path) -> None:
+        """Nothing is measured yet."""
+        super().__init__(options, scratch)
+        self.lines: list[list[str]] = []
+        self.targets = Targets()
+        self.n_runs = 0
+
+    def fsdp(self) -> None:
+        """All kinds, one after the other."""
+        dense = self._train(DENSE)
+        weights = self._train(WEIGHTS)
+        share = self._share(weights, "weights")
+        self.targets.judge("fsdp", "GPT, BF16", "all-gather, of dense bytes", share, WEIGHTS_GOAL)
+        self._compare("losses and weights, all-gather compressed", weights, dense, "dense")
+        both = self._train(BOTH)
+        share = self._share(both, "gradients")
+        what = "reduce-scatter without loss, of dense bytes"
+        self.targets.judge("fsdp", "GPT, BF16", what, share, GRADIENTS_GOAL)
+        again = self._train(BOTH)
+        self._compare("losses and weights, both compressed", again, both, "the same run before")
+        bounded = self._train(BOUNDED)
+        share = self._share(bounded, "gradients")
+        what = "reduce-scatter within 0.01 RMS, of dense bytes"
+        self.targets.tell("fsdp", "GPT, BF16", what, f"{share:.4f}")
+
+    def _train(self, kind: Kind) -> dict[str, Any]:
+        self.n_runs += 1
+        store, out = self.scratch / f"store{self.n_runs}", self.scratch / f"out{self.n_runs}"
+        steps = 4 if self.options.quick else STEPS
+        arguments = (str(store), kind, steps, str(out))
+        torch.multiprocessing.spawn(train, arguments, nprocs=RANKS)
+        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        shares = [self._share(found, what) for what in ("weights", "gradients")]
+        cells = [f"{share:.4f}" if share < 1 else "1" for share in shares]
+        losses = [f"{found['losses'][at]:.6f}" for at in (0, -1)]
+        self.lines.append([kind.name, *cells, f"{1e3 * found['seconds']:.0f}", *losses])
+        self.say(" | ".join(self.lines[-1]))
+        return found
+
+    def _share(self, found: dict[str, Any], what: str) -> float:
+        sent, dense = found[what]
+        return sent / dense if dense else 1.0
+
+    def _compare(self, what: str, one: dict[str, Any], other: dict[str, Any], name: str) -> None:
+        if one["losses"] != other["losses"] or one["sums"] != other["sums"]:
+            raise RuntimeError(f"{what} are not those of {name}")
+        self.targets.tell("fsdp", "GPT, BF16", what, "equal bit for bit", name)
+
+    rows: ClassVar[Mapping[str, Callable[[Distributed], None]]] = {"fsdp": fsdp}
+
+    def fail(self, row: str, reason: str) -> None:
+        """Errors stand in the table of targets."""
+        self.targets.fail(row, "-", reason)
+
+    def failed(self) -> bool:
+        """Whether a target was missed."""
+        return self.targets.failed()
+
+    def facts(self) -> dict[str, str]:
+        """Versions, and what was trained."""
+        import cfck
+
+        return {
+            "cfck": cfck.__version__,
+            "torch": torch.__version__,
+            "ranks": f"{RANKS}, gloo, one thread each",
+            "steps": str(4 if self.options.quick else STEPS),
+        }
+
+    def files(self, facts: dict[str, str], command: str) -> dict[str, str]:
+        """One page."""
+        head = report.page_head("Compressed communication of ranks", command, facts)
+        body = ["", "## Targets", "", report.markdown_table(TARGET_COLUMNS, self.targets.lines)]
+        body += ["## Training", "", report.markdown_table(COLUMNS, self.lines)]
+        return {f"distributed-{report.file_stem(facts)}.md": "\n".join([*head, *body])}
+
+
+COMMAND = Distributed
