@@ -41,6 +41,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("encode/registry",),
     ("encode",),
     ("message",),
+    ("gradients",),
     ("format/container",),
     ("format/read", "format/write"),
     ("format/update",),

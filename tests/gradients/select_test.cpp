@@ -1,0 +1,133 @@
+// The selection is exact, whatever the values.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "cfck/gradients.hpp"
+
+namespace cfck::test {
+namespace {
+
+std::uint32_t magnitude(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7fffffffU; }
+
+std::vector<std::uint32_t> naive(const std::vector<float>& values, std::size_t k) {
+  std::vector<std::uint32_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return magnitude(values[a]) > magnitude(values[b]);
+  });
+  order.resize(k);
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+std::vector<std::uint32_t> select(const std::vector<float>& values, std::size_t k) {
+  std::vector<std::uint32_t> indices(k);
+  GradientWorkspace workspace;
+  EXPECT_TRUE(select_largest(values, indices, workspace));
+  return indices;
+}
+
+std::vector<float> random_values(std::size_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(n);
+  for (float& value : values) {
+    value = std::exp(3 * normal(random)) * normal(random);
+  }
+  return values;
+}
+
+TEST(SelectLargest, IsExact) {
+  for (const std::size_t n : {1, 15, 16, 17, 1000, 65'537, 300'000}) {
+    const std::vector<float> values = random_values(n, static_cast<unsigned>(n));
+    for (const double ratio : {0.0, 0.001, 0.01, 0.3, 1.0}) {
+      const auto k = static_cast<std::size_t>(std::ceil(ratio * double(n)));
+      EXPECT_EQ(select(values, k), naive(values, k)) << n << ' ' << ratio;
+    }
+  }
+}
+
+TEST(SelectLargest, TiesGoByIndex) {
+  std::vector<float> values(200'000, 0.5F);
+  for (std::size_t i = 0; i < values.size(); i += 3) values[i] = -0.5F;
+  values[150'000] = 1;
+  EXPECT_EQ(select(values, 1000), naive(values, 1000));
+  const std::vector<float> zeros(100'000, 0.0F);
+  EXPECT_EQ(select(zeros, 10), naive(zeros, 10));
+}
+
+// What a sample of lines says is wrong here: all large values are where it does not look.
+TEST(SelectLargest, IsExactWhereTheSampleMisleads) {
+  std::vector<float> values = random_values(1 << 18, 3);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = i / 16 % 16 == 0 ? values[i] * 1e6F : values[i] * 1e-6F;
+  }
+  EXPECT_EQ(select(values, 5000), naive(values, 5000));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = i / 16 % 16 == 0 ? 0.0F : 1.0F + float(i % 7);
+  }
+  EXPECT_EQ(select(values, 5000), naive(values, 5000));
+}
+
+TEST(SelectLargest, NanAndInfinityAreTheLargest) {
+  std::vector<float> values = random_values(100'000, 4);
+  values[70'000] = std::numeric_limits<float>::quiet_NaN();
+  values[80'000] = -std::numeric_limits<float>::infinity();
+  EXPECT_EQ(select(values, 2), (std::vector<std::uint32_t>{70'000, 80'000}));
+  EXPECT_EQ(select(values, 500), naive(values, 500));
+}
+
+TEST(SelectLargest, RefusesMoreThanThereAre) {
+  const std::vector<float> values(10);
+  std::vector<std::uint32_t> indices(11);
+  GradientWorkspace workspace;
+  EXPECT_EQ(select_largest(values, indices, workspace).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(AccumulateAndSelect, IsMomentumCorrection) {
+  constexpr std::size_t kN = 10'001;
+  const std::vector<float> g = random_values(kN, 5);
+  for (const bool nesterov : {false, true}) {
+    for (const bool has_momentum : {false, true}) {
+      std::vector<float> u = has_momentum ? random_values(kN, 6) : std::vector<float>();
+      std::vector<float> v = random_values(kN, 7);
+      std::vector<float> expected_u = u;
+      std::vector<float> expected = v;
+      for (std::size_t i = 0; i < kN; ++i) {
+        if (!has_momentum) {
+          expected[i] += g[i];
+        } else if (nesterov) {
+          expected_u[i] = 0.9F * (u[i] + g[i]);
+          expected[i] = expected[i] + expected_u[i] + g[i];
+        } else {
+          expected_u[i] = 0.9F * u[i] + g[i];
+          expected[i] += expected_u[i];
+        }
+      }
+      std::vector<std::uint32_t> indices(100);
+      GradientWorkspace workspace;
+      ASSERT_TRUE(accumulate_and_select(g, u, v, {0.9F, nesterov}, indices, workspace));
+      EXPECT_EQ(u, expected_u);
+      EXPECT_EQ(v, expected);
+      EXPECT_EQ(indices, naive(v, 100));
+    }
+  }
+}
+
+TEST(AccumulateAndSelect, RefusesOtherLengths) {
+  std::vector<float> three(3);
+  std::vector<float> two(2);
+  GradientWorkspace workspace;
+  EXPECT_FALSE(accumulate_and_select(three, {}, two, {}, {}, workspace));
+  EXPECT_FALSE(accumulate_and_select(three, two, three, {}, {}, workspace));
+}
+
+}  // namespace
+}  // namespace cfck::test
