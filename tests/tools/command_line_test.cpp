@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/tools/program.hpp"
 
@@ -134,7 +137,69 @@ TEST(CommandLine, HelpOfCommands) {
   EXPECT_EQ(run({"help", "nothing.like.it"}).code, 2);
 }
 
-// Descriptions are broken at the width of the terminal, options are not.
+// Returns the names of the options that a help text lists, in its order.
+std::vector<std::string> options_in(const std::string& help) {
+  std::vector<std::string> names;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  -")) continue;
+    const std::size_t begin = line.find("--");
+    names.push_back(line.substr(begin, line.find(' ', begin) - begin));
+  }
+  return names;
+}
+
+// The first screen of a command with many options has those that most people need.
+TEST(CommandLine, FirstScreensAreShort) {
+  const std::vector<std::string> expected = {
+      "--output", "--output-dir", "--quality", "--bits-per-weight", "--size", "--max-sigma-error",
+      "--rule",   "--verify",     "--force",   "--quiet",           "--help", "--help-all",
+      "--version"};
+  EXPECT_EQ(options_in(run({"convert", "--help"}).out), expected);
+  std::istringstream commands(run({"help", "--list"}).out);
+  for (std::string command; std::getline(commands, command);) {
+    if (command == "shrink") continue;  // Python has its help
+    const Outcome first = run({command, "--help"});
+    const Outcome all = run({command, "--help-all"});
+    EXPECT_EQ(all.code, 0) << all.err;
+    EXPECT_EQ(run({"help", "--all", command}).out, all.out);
+    EXPECT_LE(line_count(first.out), 60U) << command;
+    for (const std::string& text : {first.out, all.out}) {
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+    }
+    // What is on the first screen is also among all options, each of which is there once.
+    std::vector<std::string> names = options_in(all.out);
+    for (const std::string& name : options_in(first.out)) {
+      EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << command << name;
+    }
+  }
+}
+
+TEST(CommandLine, HelpOfAllOptionsIsInGroups) {
+  const std::string help = run({"convert", "--help-all"}).out;
+  std::string group;
+  std::map<std::string, std::string> groups;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line.front() != ' ' && line.ends_with(':')) group = line;
+    if (line.starts_with("  -")) groups[options_in(line + "\n").front()] = group;
+  }
+  EXPECT_EQ(groups["--skip-existing"], "Input and output:");
+  EXPECT_EQ(groups["--max-abs-error"], "Error bounds:");
+  EXPECT_EQ(groups["--rules"], "Rules for single tensors:");
+  EXPECT_EQ(groups["--psnr"], "Quality and size targets (codec spectral):");
+  for (const char* expert : {"--steps", "--trellis-states", "--entropy", "--level", "--block"}) {
+    EXPECT_EQ(groups[expert], "Encoding:") << expert;
+  }
+  EXPECT_EQ(groups["--jobs"], "Resources:");
+  EXPECT_EQ(groups["--color"], "Messages:");
+  EXPECT_EQ(groups["--version"], "Help:");
+  EXPECT_NE(help.find("--rule 'head.*"), std::string::npos) << "examples for experts";
+  EXPECT_EQ(run({"help", "--all", "--man", "convert"}).code, 2);
+}
+
+// Descriptions are broken at the width of the terminal, examples are not.
 TEST(CommandLine, HelpFitsTheTerminal) {
   for (const std::size_t columns : {60U, 80U, 200U}) {
     RunOptions options;
@@ -142,11 +207,11 @@ TEST(CommandLine, HelpFitsTheTerminal) {
     options.environment = {"COLUMNS=" + std::to_string(columns)};
     std::istringstream lines(run({"help", "convert"}, options).out);
     std::size_t longest = 0;
-    bool is_option = false;
+    bool is_broken = false;
     for (std::string line; std::getline(lines, line);) {
-      if (line.starts_with("Options:")) is_option = true;
-      if (line.starts_with("Examples:")) is_option = false;
-      if (is_option) longest = std::max(longest, line.find_last_not_of("\r\n") + 1);
+      if (line.starts_with("Convert")) is_broken = true;
+      if (line.starts_with("Examples:")) is_broken = false;
+      if (is_broken) longest = std::max(longest, line.find_last_not_of("\r\n") + 1);
     }
     EXPECT_LE(longest, std::min<std::size_t>(columns, 100));
     EXPECT_GT(longest, std::min<std::size_t>(columns, 100) - 15);

@@ -1,14 +1,15 @@
 #include "tools/cli/arguments.hpp"
 
+#include "tools/cli/help_formatter.hpp"
+
 namespace cfck::tools {
 namespace {
 
 constexpr unsigned kMaxThreads = 4096;
-constexpr const char* kExamplesHead = "Examples:\n";
 
 // A line takes as many codes as fit.
 std::string exit_code_lines() {
-  constexpr std::size_t kColumns = 90;
+  constexpr std::size_t kColumns = 80;
   std::string text = "Exit codes:";
   std::size_t n_columns = text.size();
   for (const ExitCodeText& entry : exit_code_texts()) {
@@ -30,22 +31,24 @@ void suggest_words(CLI::Option* option, const std::string& words) {
 }
 
 void add_common(CLI::App& app, Choices& choices) {
+  set_group(app, kMessagesGroup);
   app.add_flag("--json", choices.console.json,
                "Print one line of JSON (\"schema_version\": 1) for each FILE");
   app.add_flag("-q,--quiet", choices.console.quiet,
-               "Print only results, errors, and warnings of losses");
+               "Print only results, errors, and warnings about losses");
   app.add_flag("--no-warnings", choices.console.no_warnings, "Print no warnings");
   add_choice<ColorChoice>(
       app, "--color", choices.console.color,
       {{"auto", ColorChoice::kAuto},
        {"always", ColorChoice::kAlways},
        {"never", ColorChoice::kNever}},
-      "When to use colours: auto (on terminals, unless NO_COLOR is set), always, never", "WHEN");
+      "When to use colours: auto (on terminals, unless NO_COLOR is set), always or never", "WHEN");
 }
 
 void add_threads(CLI::App& app, unsigned& threads) {
+  set_group(app, kResourcesGroup);
   app.add_option("--threads", threads,
-                 "Number of worker threads; default: the CPUs available to this process. Does not "
+                 "Number of worker threads; default: all CPUs available to this process. Does not "
                  "affect the results")
       ->option_text("N")
       ->check(CLI::Range(0U, kMaxThreads));
@@ -65,10 +68,11 @@ void add_limits(CLI::App& app, Limits& limits) {
       }
     }
   };
+  set_group(app, kResourcesGroup);
   app.add_option_function<std::vector<std::string>>(
          "--limit", set,
-         fmt::format("Raise or lower a limit on the memory that a .cfck file may take: {}; "
-                     "sizes as 60MB or 2GiB; may be repeated",
+         fmt::format("Change a limit on the memory that a .cfck file may take, such as "
+                     "max_decoded_bytes=60GB; may be repeated. Names: {}",
                      limit_names()))
       ->option_text("NAME=SIZE")
       ->expected(1)
@@ -94,13 +98,8 @@ std::span<const ExitCodeText> exit_code_texts() {
 }
 
 void set_footer(CLI::App& app, const std::string& examples) {
-  app.footer(kExamplesHead + examples + "\n" + exit_code_lines());
-}
-
-std::string examples_of(const CLI::App& app) {
-  const std::string footer = app.get_footer();
-  const std::size_t begin = std::string_view(kExamplesHead).size();
-  return footer.substr(begin, footer.rfind("\nExit codes:") - begin);
+  help_page(app).examples = examples;
+  app.footer(exit_code_lines());
 }
 
 }  // namespace cfck::tools

@@ -22,6 +22,7 @@ namespace cfck::tools {
 
 struct HelpOptions {
   std::string command;  // empty: an overview
+  bool all = false;     // with every option
   bool man = false;     // as a manual page
   bool list = false;    // only the names of the commands
 };
@@ -95,8 +96,6 @@ void add_threads(CLI::App& app, unsigned& threads);
 void add_limits(CLI::App& app, Limits& limits);
 // Adds examples, and the meaning of exit codes.
 void set_footer(CLI::App& app, const std::string& examples);
-// Returns the examples of set_footer().
-std::string examples_of(const CLI::App& app);
 
 struct ExitCodeText {
   const char* code;

@@ -54,9 +54,14 @@ Error explained(const CLI::App& app, const Command* command, const CLI::ParseErr
 int report_parse_error(const CLI::App& app, const Command* command, const CLI::ParseError& error,
                        Console& console) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-    // The exceptions stand for --help and --version.
-    const bool wants_help = dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr;
-    console.print(wants_help ? app.help() : std::string(error.what()) + "\n");
+    // The exceptions stand for --help, --help-all and --version.
+    if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) {
+      console.print(app.help());
+    } else if (dynamic_cast<const CLI::CallForAllHelp*>(&error) != nullptr) {
+      console.print(app.help("", CLI::AppFormatMode::All));
+    } else {
+      console.print(std::string(error.what()) + "\n");
+    }
     return console.finish(kExitOk);
   }
   return console.finish(console.fail(explained(app, command, error)));

@@ -95,7 +95,14 @@ std::unique_ptr<CLI::App> make_parser(const Command* command, const std::string&
                                       Choices& choices) {
   auto app = std::make_unique<CLI::App>("", program);
   app->formatter(std::make_shared<HelpFormatter>());
-  app->set_version_flag("--version", std::string("cfck ") + library_version());
+  set_group(*app, kHelpGroup);
+  app->set_help_flag("-h,--help", "Show this help and exit");
+  if (command != nullptr) {
+    app->set_help_all_flag("--help-all", "Show the help with every option and exit");
+  }
+  app->set_version_flag("--version", std::string("cfck ") + library_version(),
+                        "Show the version and exit");
+  set_group(*app, kOptionsGroup);
   if (command != nullptr) {
     command->set_up(*app, choices);
   } else {

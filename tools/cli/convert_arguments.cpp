@@ -22,7 +22,11 @@
 namespace cfck::tools {
 namespace {
 
+constexpr const char* kFilesGroup = "Input and output";
+constexpr const char* kTargetsGroup = "Quality and size targets (codec spectral)";
+
 void add_max_errors(CLI::App& app, ConvertOptions& options) {
+  set_group(app, "Error bounds");
   const auto add = [&](const std::string& name, std::optional<double>& error,
                        const std::string& text) {
     app.add_option_function<std::string>(
@@ -36,47 +40,47 @@ void add_max_errors(CLI::App& app, ConvertOptions& options) {
         ->option_text("X");
   };
   add("--max-abs-error", options.encode.max_abs_error,
-      "Maximum error of any value, for float tensors with two or more dimensions and 1024 or more "
-      "values; other tensors, optimizer state and tensors near zero stay lossless");
+      "Maximum absolute error of any value. Applies to float tensors with at least two dimensions "
+      "and 1024 values; other tensors, optimizer state and tensors near zero stay lossless");
   add("--max-rel-error", options.encode.max_rel_error,
-      "Maximum error as a fraction of the value range of the tensor");
+      "Maximum error as a fraction of the value range of each tensor");
   add("--max-sigma-error", options.encode.max_sigma_error,
-      "Maximum error as a fraction of the standard deviation of the tensor");
-  app.add_flag("--per-row", options.encode.per_row,
-               "With the last two: use the range or deviation of each row of the first dimension");
-  app.add_option(
-         "--rule", options.rules,
-         "'PATTERN: option=value, ...' for tensors whose names match: codec, max_abs_error, "
-         "max_rel_error, max_sigma_error, per_row, nmse, psnr, bits_per_weight, trellis_states, "
-         "steps, block, quality, force. "
-         "Qualities and targets apply to each tensor separately. The first match wins; may be "
-         "repeated")
+      "Maximum error as a fraction of the standard deviation of each tensor, such as 0.01");
+  app.add_flag(
+      "--per-row", options.encode.per_row,
+      "With --max-rel-error and --max-sigma-error: use the range or deviation of each row, an "
+      "index of the first dimension");
+  set_group(app, "Rules for single tensors");
+  app.add_option("--rule", options.rules,
+                 "'PATTERN: option=value, ...' sets options of the tensors whose names match. The "
+                 "first rule that matches wins; may be repeated")
       ->option_text("RULE")
       ->expected(1)
       ->allow_extra_args(false)  // what follows the rule may be a file
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--rules", options.rules_file,
-                 "A file with one rule per line; these come after those of --rule")
+                 "A file with one rule per line; they come after those of --rule")
       ->option_text("FILE");
 }
 
 void add_effort(CLI::App& app, EncodeOptions& encode) {
+  set_group(app, "Encoding");
   add_choice<EntropyId>(
       app, "--entropy", encode.entropy, {{"zstd", EntropyId::kZstd}, {"rans", EntropyId::kRans}},
-      fmt::format("Entropy stage for floats: rans (fewer bytes, decodes faster) or zstd (any Zstd "
-                  "can decompress the symbols); default: {}",
+      fmt::format("Entropy coder for floats: rans (fewer bytes, decodes faster) or zstd (any Zstd "
+                  "decoder can read the symbols); default: {}",
                   entropy_name(kDefaultEntropy)),
       "NAME");
-  add_choice<EncodeLevel>(app, "--level", encode.level,
-                          {{"fast", EncodeLevel::kFast},
-                           {"default", EncodeLevel::kDefault},
-                           {"archive", EncodeLevel::kArchive}},
-                          "How much time to spend: fast (the fewest passes), default, archive (the "
-                          "fewest bytes; may take "
-                          "several times as long and decode somewhat more slowly)",
-                          "NAME");
+  add_choice<EncodeLevel>(
+      app, "--level", encode.level,
+      {{"fast", EncodeLevel::kFast},
+       {"default", EncodeLevel::kDefault},
+       {"archive", EncodeLevel::kArchive}},
+      "Compression effort: fast (the fewest passes), default, or archive (the fewest "
+      "bytes; may take several times as long, and decode somewhat more slowly)",
+      "NAME");
   app.add_option("--chunk-elems", encode.chunk_elems,
-                 "Values per chunk, the unit in which slices, threads and devices read; default: "
+                 "Values per chunk, the unit of random access and of parallel decoding; default: "
                  "at most 2^18 = 262144, in equal chunks. Rounded down to whole rows where one "
                  "fits")
       ->option_text("N")
@@ -92,6 +96,7 @@ constexpr std::pair<std::string_view, std::string_view> kCodecNotes[] = {
 void add_codec(CLI::App& app, CodecChoice& codec) {
   std::map<std::string, CodecChoice> choices;
   std::string text = "Codec of the tensors:";
+  set_group(app, "Encoding");
   for (const std::string_view name : codec_choice_names()) {
     text += fmt::format("{} {}", choices.empty() ? "" : ",", name);
     choices.emplace(name, *codec_choice_from_name(name));
@@ -105,34 +110,36 @@ void add_codec(CLI::App& app, CodecChoice& codec) {
 constexpr unsigned kMaxJobs = 1024;
 
 void add_paths(CLI::App& app, ConvertOptions& options, Choices& choices) {
-  set_usage(app, {"IN [OUT]", "IN... --output-dir FOLDER", "--files-from LIST"});
+  help_page(app).usage = {"IN [OUT]", "IN... --output-dir FOLDER", "--files-from LIST"};
+  set_group(app, kFilesGroup);
   app.add_option("IN", options.input, kAnyFile)->option_text(" ");
   app.add_option("OUT", options.more_inputs,
-                 "The output; default: beside IN, model.safetensors <-> model.cfck, "
-                 "folder <-> folder-cfck; - is standard output, and the default for standard input")
+                 "The output. Default: beside IN, model.safetensors <-> model.cfck, folder <-> "
+                 "folder-cfck; - is standard output, and the default for standard input")
       ->option_text(" ");
-  app.add_option("-o,--output", options.output, "Another way to give OUT")->option_text("OUT");
+  app.add_option("-o,--output", options.output, "The output, as an option instead of OUT")
+      ->option_text("OUT");
   app.add_option("--output-dir", options.output_folder,
-                 "Write the outputs of any number of inputs into this folder, under their default "
-                 "names; it is made if need be. An input that fails does not keep the others from "
-                 "being converted")
+                 "Write the outputs of any number of inputs to this folder, under their default "
+                 "names. If an input fails, the others are still converted")
       ->option_text("FOLDER");
   app.add_option("--files-from", options.files_from,
-                 "Convert the inputs that this file names too: a path on each line, or paths "
-                 "that end with NUL bytes, as find -print0 writes them; - is standard input")
+                 "Also convert the inputs listed in this file, one path per line or separated by "
+                 "NUL bytes as by find -print0; - is standard input")
       ->option_text("LIST");
   app.add_flag("--parents", options.parents,
-               "Keep the folders of each input under the --output-dir, as cp --parents does")
+               "Recreate the folders of each input below --output-dir, like cp --parents")
       ->needs("--output-dir")
       ->option_text(" ");
-  app.add_flag("--skip-existing", options.skip_existing, "Pass over inputs whose output exists");
+  app.add_flag("--skip-existing", options.skip_existing, "Skip inputs whose output exists");
   app.add_flag("--newer", options.newer,
-               "Pass over inputs whose output exists and is not older; replace older outputs");
+               "Skip inputs whose output exists and is not older; replace older outputs");
   app.add_option("-j,--jobs", options.jobs,
-                 "Number of inputs to convert at the same time; default: 1. They share the CPUs "
-                 "unless --threads is given. Does not affect the results")
+                 "Number of inputs to convert in parallel; default: 1. They share the CPUs unless "
+                 "--threads is given. Does not affect the results")
       ->option_text("N")
-      ->check(CLI::Range(1U, kMaxJobs));
+      ->check(CLI::Range(1U, kMaxJobs))
+      ->group(kResourcesGroup);
   choices.input_paths.push_back(&options.input);
   choices.input_paths.push_back(&options.files_from);
 }
@@ -184,53 +191,68 @@ void add_max_shard_size(CLI::App& app, ConvertOptions& options) {
            }
            options.max_shard_bytes = *size;
          },
-         "Write a folder of shards of at most so many bytes of tensors, with an index. OUT is the "
-         "folder, or says how the files begin and their format: FOLDER/model.safetensors")
+         "Write a folder of shards of at most this many bytes of tensors, with an index. OUT is "
+         "the folder, or the common beginning and the format of the shards: "
+         "FOLDER/model.safetensors")
       ->option_text("SIZE")
       ->excludes("--dry-run", "--output-dir", "--files-from");
 }
 
 void add_examples(CLI::App& app) {
-  set_footer(
-      app,
-      "  cfck convert model.safetensors                  writes model.cfck\n"
-      "  cfck convert model.cfck back.safetensors        restores the original bytes\n"
-      "  cfck convert run.pt                             writes run.cfck\n"
-      "  cfck convert model.cfck model.npz               writes arrays for numpy\n"
-      "  cfck convert --verify llama/ llama-cfck/        a folder with shards\n"
-      "  cfck convert llama/ llama.safetensors           all shards in one file\n"
+  set_footer(app,
+             "  cfck convert model.safetensors               writes model.cfck\n"
+             "  cfck convert model.cfck back.safetensors     restores the original bytes\n"
+             "  cfck convert --verify llama/ llama-cfck/     a folder with shards\n"
+             "  cfck convert model.safetensors small.cfck --quality high\n");
+  help_page(app).more_examples =
+      "  cfck convert run.pt                          writes run.cfck\n"
+      "  cfck convert model.cfck model.npz            writes arrays for numpy\n"
+      "  cfck convert llama/ llama.safetensors        all shards in one file\n"
       "  cfck convert big.safetensors parts/model.safetensors --max-shard-size 5GB\n"
-      "  cfck convert model.cfck small.cfck --quality high\n"
-      "  cfck convert --dry-run --json model.safetensors shows how much it would save\n"
+      "  cfck convert --dry-run --json model.safetensors     what it would save\n"
       "  cfck convert *.safetensors --output-dir out/ --jobs 4\n"
       "  cfck convert - - < model.safetensors | ssh host 'cat > model.cfck'\n"
+      "  cfck convert model.safetensors --size 60MB   best quality in 60 million bytes\n"
       "  cfck convert model.safetensors --max-sigma-error 1e-2 --per-row\n"
       "  cfck convert model.safetensors --max-rel-error 1e-3 \\\n"
-      "    --rule 'head.*: codec=lossless' --rule '*.embed.*: max_abs_error=1e-4'\n"
-      "  cfck convert model.safetensors --size 60MB      best quality in 60 million bytes\n"
-      "The last colon of a rule ends its pattern, in which * matches any characters, ? one, and\n"
-      "[abc] one of these. As the options for all tensors do, a rule with a pattern leaves\n"
-      "one-dimensional and small tensors and optimizer state lossless; a full name or the option\n"
-      "force lifts that. In a file each line is a rule; lines that start with # are comments.\n");
+      "    --rule 'head.*: codec=lossless' --rule '*.embed.*: max_abs_error=1e-4'\n";
 }
+
+constexpr const char* kDetails =
+    "A folder is converted to a folder, shard by shard, and targets apply to all shards together; "
+    "if OUT is the name of a file, all shards become that file. Other files of the folder are "
+    "copied; folders whose names begin with a dot are left out. A .cfck file is encoded again if "
+    "OUT is a .cfck file too and options say how.\n"
+    "The options of a rule are codec, max_abs_error, max_rel_error, max_sigma_error, per_row, "
+    "nmse, psnr, bits_per_weight, trellis_states, steps, block, quality and force; its qualities "
+    "and targets apply to each tensor separately. The last colon of a rule ends its pattern, in "
+    "which * matches any characters, ? one, and [abc] one of these. Like the options for all "
+    "tensors, a rule with a pattern leaves one-dimensional and small tensors and optimizer state "
+    "lossless; a full name or the option force lifts that. In a file each line is a rule; lines "
+    "that start with # are comments.\n"
+    "Checksums that IN has as a zip file (.pt, .npz, .keras) are compared by --verify first.";
 
 }  // namespace
 
 void set_up_convert(CLI::App& app, Choices& choices) {
   ConvertOptions& options = choices.convert;
   app.description(
-      "Convert files of tensors to .cfck, losslessly, within a maximum error, or to a target, and\n"
-      "back. What IN is follows from its contents, not from its suffix: safetensors, PyTorch\n"
-      "(.pt, .pth, .bin; nothing in it is executed), HDF5, numpy. What OUT is follows from its\n"
-      "suffix: .cfck, .safetensors, .h5, .keras, .npz, .npy.\n"
-      "A folder is converted to a folder, shard by shard, with targets for all shards together;\n"
-      "where OUT is the name of a file, all shards become that file. A .cfck file is encoded anew\n"
-      "where OUT is a .cfck file too and options say how.\n"
-      "Its other files are copied; folders whose names begin with a dot are left out.");
+      "Convert files of tensors to .cfck and back: without loss, unless options set an error bound "
+      "or a target. The format of IN follows from its contents: safetensors, PyTorch (.pt, .pth, "
+      ".bin, .ckpt; nothing in it is executed), HDF5, Keras or numpy. The format of OUT follows "
+      "from its suffix: .cfck, .safetensors, .h5, .keras, .npz or .npy.");
+  help_page(app).details = kDetails;
+  help_page(app).first_options = {
+      "--output",          "--output-dir", "--quality", "--bits-per-weight", "--size",
+      "--max-sigma-error", "--rule",       "--verify",  "--force",           "--quiet"};
   add_paths(app, options, choices);
-  add_codec(app, options.encode.codec);
   add_max_errors(app, options);
+  set_group(app, kTargetsGroup);
   add_targets(app, options.encode);
+  for (const char* name : {"--trellis-states", "--steps", "--block"}) {
+    app.get_option(name)->group("Encoding");
+  }
+  add_codec(app, options.encode.codec);
   suggest_words(app.get_option("--quality"), fmt::format("{}", fmt::join(quality_names(), ",")));
   suggest_words(app.get_option("--steps"), "model,flat,prior,calibrated,feedback");
   suggest_words(app.get_option("--trellis-states"), "64,8,4,1");
@@ -250,12 +272,11 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       throw CLI::ValidationError("--max-shard-size needs OUT, a folder for the shards");
     }
   });
-  add_threads(app, options.encode.threads);
+  set_group(app, kFilesGroup);
   CLI::Option* verify = app.add_flag(
       "--verify", options.verify,
       "Decode the output and compare it with IN before it gets its final name: bit for bit, "
-      "or that no value exceeds its maximum error and that targets are met. Checksums that IN has "
-      "as a zip file (.pt, .npz, .keras) are compared first");
+      "or against error bounds and targets");
   verify->option_text(" ");
   app.add_flag("--dry-run", options.dry_run, "Encode and report the sizes, but write nothing")
       ->excludes(verify)
@@ -263,7 +284,8 @@ void set_up_convert(CLI::App& app, Choices& choices) {
   add_max_shard_size(app, options);
   app.add_flag("-f,--force", options.force, "Replace OUT if it exists");
   app.add_flag("--only-tensors", options.only_tensors,
-               "Of files that hold more, take the tensors and list what is left out");
+               "Take only the tensors of files that hold more, and list what is left out");
+  add_threads(app, options.encode.threads);
   add_limits(app, options.limits);
   add_common(app, choices);
   add_examples(app);

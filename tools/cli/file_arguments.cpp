@@ -7,9 +7,9 @@ namespace cfck::tools {
 void set_up_show(CLI::App& app, Choices& choices) {
   app.description(
       "List the contents of files: totals, then each tensor; for lossy tensors the bound or "
-      "target\n"
-      "and the worst error measured. Reads only the index.\n"
-      "With `verify`, `digest`, `stats`, `bands`, `spectrum`, `diff` or `extract` as the first\n"
+      "target "
+      "and the worst error measured. Reads only the index. "
+      "With `verify`, `digest`, `stats`, `bands`, `spectrum`, `diff` or `extract` as the first "
       "word, runs that command (see cfck --help).");
   app.add_option("FILE", choices.show.paths, kAnyFiles)->required()->option_text(" ");
   add_choice<SortKey>(
@@ -65,7 +65,7 @@ void set_up_verify(CLI::App& app, Choices& choices) {
 
 void set_up_digest(CLI::App& app, Choices& choices) {
   app.description(
-      "Print the content digest, which is equal for files with equal tensors, however they are\n"
+      "Print the content digest, which is equal for files with equal tensors, however they are "
       "stored: compressed or not, sharded or not.");
   app.add_option("FILE", choices.digest.paths, kAnyFiles)->required()->option_text(" ");
   app.add_flag("-v,--per-tensor", choices.digest.per_tensor,
@@ -95,7 +95,7 @@ void set_up_compact(CLI::App& app, Choices& choices) {
 
 void set_up_repair(CLI::App& app, Choices& choices) {
   app.description(
-      "Copy every tensor of a damaged .cfck file whose hashes match to a new file. Exit code 1 if\n"
+      "Copy every tensor of a damaged .cfck file whose hashes match to a new file. Exit code 1 if "
       "any tensor is lost.");
   app.add_option("FILE", choices.repair.damaged,
                  "The damaged file, which is not changed; - is standard input")

@@ -5,10 +5,10 @@ namespace cfck::tools {
 void set_up_stats(CLI::App& app, Choices& choices) {
   StatsOptions& options = choices.stats;
   app.description(
-      "Decode tensors and describe their values: range, mean, standard deviation (of the\n"
-      "population), exact quantiles, zeros, NaN, Inf, a histogram within four deviations.\n"
-      "With --ref also show the errors, recomputed from both files: the worst error, absolute and\n"
-      "relative to the range of the reference, RMSE, PSNR, cosine, and for lossy tensors whether\n"
+      "Decode tensors and describe their values: range, mean, standard deviation (of the "
+      "population), exact quantiles, zeros, NaN, Inf, a histogram within four deviations. "
+      "With --ref also show the errors, recomputed from both files: the worst error, absolute and "
+      "relative to the range of the reference, RMSE, PSNR, cosine, and for lossy tensors whether "
       "the bound was met. Exit code 1 if it was not, or if only one side has a tensor.");
   app.add_option("FILE", options.path, kAnyFile)->required()->option_text(" ");
   app.add_option("NAME", options.patterns, "Names or shell patterns; default: all tensors")
@@ -36,9 +36,9 @@ void set_up_stats(CLI::App& app, Choices& choices) {
 void set_up_bands(CLI::App& app, Choices& choices) {
   BandsOptions& options = choices.bands;
   app.description(
-      "Show how tensors of codec spectral are coded: transform, block, trellis, order, steps; and\n"
-      "for every band its step, its share of the stored bits, and its error. With --ref, errors\n"
-      "are measured against the original; otherwise they are estimated from the steps. Decodes\n"
+      "Show how tensors of codec spectral are coded: transform, block, trellis, order, steps; and "
+      "for every band its step, its share of the stored bits, and its error. With --ref, errors "
+      "are measured against the original; otherwise they are estimated from the steps. Decodes "
       "the tensors.");
   app.add_option("FILE", options.path, "A .cfck file, or a folder of them; - is standard input")
       ->required()
@@ -64,9 +64,9 @@ void set_up_bands(CLI::App& app, Choices& choices) {
 void set_up_spectrum(CLI::App& app, Choices& choices) {
   SpectrumOptions& options = choices.spectrum;
   app.description(
-      "Show what tensors are made of, to choose codecs: the energy by frequency after the block\n"
-      "transform, singular values and effective rank, the scales of rows and columns, and the\n"
-      "bits per weight that each codec takes when it is tried. One line for each tensor, or all\n"
+      "Show what tensors are made of, to choose codecs: the energy by frequency after the block "
+      "transform, singular values and effective rank, the scales of rows and columns, and the "
+      "bits per weight that each codec takes when it is tried. One line for each tensor, or all "
       "figures of up to four. Large tensors are measured on a sample of their rows.");
   app.add_option("FILE", options.path, kAnyFile)->required()->option_text(" ");
   app.add_option("NAME", options.patterns, "Names or shell patterns; default: all tensors")
@@ -80,11 +80,10 @@ void set_up_spectrum(CLI::App& app, Choices& choices) {
   app.add_flag("--fast", options.fast, "Do not try the codecs");
   add_limits(app, options.limits);
   add_common(app, choices);
-  set_footer(
-      app,
-      "  cfck spectrum model.safetensors\n"
-      "  cfck spectrum model.pt layer1.weight --svg layer1.svg\n"
-      "  cfck spectrum --json model.cfck | jq '.records[].singular_values.effective_rank'\n");
+  set_footer(app,
+             "  cfck spectrum model.safetensors\n"
+             "  cfck spectrum model.pt layer1.weight --svg layer1.svg\n"
+             "  cfck spectrum --json model.cfck | jq '.records[].singular_values'\n");
   choices.input_paths.push_back(&options.path);
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_spectrum(choices.spectrum, console); };
@@ -93,7 +92,7 @@ void set_up_spectrum(CLI::App& app, Choices& choices) {
 
 void set_up_diff(CLI::App& app, Choices& choices) {
   app.description(
-      "Compare tensors by name, and metadata. For changed tensors, show the worst error and the\n"
+      "Compare tensors by name, and metadata. For changed tensors, show the worst error and the "
       "root mean square error. Exit code 0 if all are equal, 1 if not.");
   app.add_option("A", choices.diff.a, kAnyFile)->required()->option_text(" ");
   app.add_option("B", choices.diff.b, "The file or folder to compare with A")
@@ -117,7 +116,7 @@ void set_up_diff(CLI::App& app, Choices& choices) {
 void set_up_extract(CLI::App& app, Choices& choices) {
   ExtractOptions& options = choices.extract;
   app.description(
-      "Write one tensor as a .npy file. numpy has neither BF16 nor F8: their bits are stored as\n"
+      "Write one tensor as a .npy file. numpy has neither BF16 nor F8: their bits are stored as "
       "unsigned integers of the same width.");
   app.add_option("FILE", options.path, kAnyFile)->required()->option_text(" ");
   app.add_option("NAME", options.name, "The name of the tensor")->required()->option_text(" ");

@@ -1,9 +1,11 @@
 #include "tools/cli/arguments.hpp"
+#include "tools/cli/help_formatter.hpp"
 
 namespace cfck::tools {
 namespace {
 
 void add_page(CLI::App& app, ReportOptions& options) {
+  set_group(app, "Page");
   app.add_option("-o,--output", options.output,
                  "The page, .html or .md; - is standard output; default: beside FILE, "
                  "model.cfck -> model.report.html")
@@ -42,10 +44,10 @@ void add_page(CLI::App& app, ReportOptions& options) {
 void set_up_report(CLI::App& app, Choices& choices) {
   ReportOptions& options = choices.report;
   app.description(
-      "Write one page that shows what is in a file: sizes by layer, bits and errors by tensor,\n"
-      "values before and after, bands, outliers. It names every tensor, and needs nothing but\n"
-      "itself: no scripts, fonts or network. Decodes the tensors.\n"
-      "With --ref errors are measured against the original; otherwise they are those in the\n"
+      "Write one page that shows what is in a file: sizes by layer, bits and errors by tensor, "
+      "values before and after, bands, outliers. It names every tensor, and needs nothing but "
+      "itself: no scripts, fonts or network. Decodes the tensors. "
+      "With --ref errors are measured against the original; otherwise they are those in the "
       "index. Exit code 1 if a bound is exceeded, or if only one side has a tensor.");
   app.add_option("FILE", options.path,
                  "A file of tensors, .cfck, .safetensors, .pt, .h5, .npz or .npy, or a folder of "
@@ -63,11 +65,13 @@ void set_up_report(CLI::App& app, Choices& choices) {
       ->excludes(reference)
       ->option_text(" ");
   add_page(app, options);
+  help_page(app).first_options = {"--ref",    "--index", "--output", "--format", "--title",
+                                  "--figure", "--force", "--json",   "--quiet"};
   add_limits(app, options.limits);
   add_common(app, choices);
   set_footer(app,
              "  cfck report small.cfck --ref model.safetensors -o report.html\n"
-             "  cfck report small.cfck --ref model.safetensors -o report.md --figure cosine=0.991\n"
+             "  cfck report small.cfck --ref model.safetensors -o card.md --figure cosine=0.99\n"
              "  cfck report model.cfck --index -o - | less\n");
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_report(choices.report, console); };

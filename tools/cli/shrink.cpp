@@ -76,10 +76,11 @@ int run_shrink(const std::vector<std::string>& arguments, Console& console) {
 // Python parses the arguments, and has the help text.
 void set_up_shrink(CLI::App& app, Choices& choices) {
   app.description(
-      "Store a model of transformers in the smallest file that keeps an outcome: calibrates,\n"
-      "compensates errors, and judges on text that it held back. Runs in Python, where torch and\n"
+      "Store a model of transformers in the smallest file that keeps an outcome: calibrates, "
+      "compensates errors, and judges on text that it held back. Runs in Python, where torch and "
       "transformers have to be installed.");
   app.set_help_flag();
+  app.set_help_all_flag();
   app.prefix_command();
   set_footer(app, "  cfck shrink my-model/ small/ --keep cosine=0.99 --text corpus.txt\n");
   app.callback([&app, &choices] {
@@ -91,29 +92,35 @@ void describe_shrink(CLI::App& app) {
   const auto add = [&app](const char* name, const char* value, const char* text) {
     app.add_option(name)->description(text)->option_text(value);
   };
-  set_usage(app, {"FOLDER OUTPUT --keep NAME=VALUE --text FILE", "FOLDER OUTPUT --size SIZE"});
+  help_page(app).usage = {"FOLDER OUTPUT --keep NAME=VALUE --text FILE",
+                          "FOLDER OUTPUT --size SIZE"};
   add("FOLDER", " ", "The folder of the model: config.json, tokeniser and weights");
   add("OUTPUT", " ", "The new folder: model.cfck, and copies of the other files");
   add("--keep", "NAME=VALUE",
-      "The goal to meet: cosine=0.99, kl=0.05, agreement=0.98 or perplexity=1.02; may be "
-      "repeated");
-  add("--confidence", "C",
-      "How sure it has to be that --keep holds for all text of the kind, 0.5 to 0.999; default: "
-      "0.95");
+      "The goal: cosine=0.99, kl=0.05, agreement=0.98 or perplexity=1.02; may be repeated");
   add("--size", "SIZE", "Instead of --keep: the maximum size of the file, such as 60MB");
   add("--bits-per-weight", "X",
-      "Instead of --keep: maximum bits per weight, with everything in the file");
+      "Instead of --keep: the maximum size in bits per weight, with everything in the file");
   add("--text", "FILE",
-      "Sample text from the model's domain, a few hundred lines or more; may be repeated");
+      "Sample text from the domain of the model, a few hundred lines or more; may be repeated");
+  app.add_flag("-f,--force")->description("Replace OUTPUT if it exists");
+  set_group(app, "Evaluation");
+  add("--confidence", "C",
+      "Probability with which --keep has to hold for all text of this kind, 0.5 to 0.999; "
+      "default: 0.95");
   add("--encoding", "NAME", "Text encoding; default: utf-8");
   add("--examples", "N",
-      "Sentences, or pieces of --tokens for models that write; spread over the text; default: 320");
-  add("--tokens", "N", "Maximum tokens per example; default: 128");
+      "Number of sentences, or of pieces of --tokens for models that generate text, taken evenly "
+      "from the text; default: 320");
+  add("--tokens", "N", "Maximum number of tokens per example; default: 128");
+  set_group(app, kResourcesGroup);
   add("--threads", "N", "Number of threads of the codec; default: all CPUs");
-  app.add_flag("-f,--force")->description("Replace OUTPUT if it exists");
+  set_group(app, kMessagesGroup);
   app.add_flag("-q,--quiet")->description("Print nothing but errors");
   app.add_flag("--json")->description("Print the result as JSON");
-  app.add_flag("-h,--help")->description("Print the help text and exit");
+  set_group(app, kHelpGroup);
+  app.add_flag("-h,--help")->description("Show the help and exit");
+  app.add_flag("--help-all")->description("Show the help with every option and exit");
 }
 
 }  // namespace cfck::tools

@@ -28,44 +28,42 @@ Result<std::shared_ptr<const Calibration>> open_calibration(const std::string& p
 
 void add_targets(CLI::App& app, EncodeOptions& encode) {
   add_parsed(app, "--quality", parse_quality, encode.quality,
-             "Codec spectral: how much of a model to keep: near-lossless, high, balanced or small "
-             "(docs/quality.md). Better with --calibration",
+             "How much of the quality of a model to keep: near-lossless, high, balanced or small "
+             "(docs/quality.md); better with --calibration",
              "WORD");
+  add_parsed(app, "--bits-per-weight", parse_bits_per_weight, encode.bits_per_weight,
+             "Maximum bits per weight, on average over all eligible tensors", "X");
+  add_parsed(app, "--size", parse_size, encode.size,
+             "Maximum size of the file, or of all .cfck files of a folder together: 60MB (10^6) or "
+             "60MiB (2^20)",
+             "SIZE");
   add_parsed(app, "--nmse", parse_nmse, encode.nmse,
-             "Codec spectral: target for the mean squared error divided by the mean square of the "
-             "values, over all eligible tensors together: 0.01, or --nmse=-20dB",
+             "Target for the normalised mean squared error (divided by the mean square of the "
+             "values) over all eligible tensors: 0.01, or --nmse=-20dB",
              "X");
   add_parsed(app, "--psnr", parse_psnr, encode.psnr,
-             "Codec spectral: target for the square of the range of the values divided by the mean "
-             "squared error: 40dB",
+             "Target for the peak signal-to-noise ratio (the square of the value range divided by "
+             "the mean squared error), such as 40dB",
              "X");
-  add_parsed(app, "--bits-per-weight", parse_bits_per_weight, encode.bits_per_weight,
-             "Codec spectral: the maximum that all eligible tensors may take together", "X");
-  add_parsed(app, "--size", parse_size, encode.size,
-             "Codec spectral: the maximum size of the file, or of all .cfck files of a folder "
-             "together, as 60MB (10^6) or 60MiB (2^20)",
-             "SIZE");
-  add_parsed(
-      app, "--trellis-states", parse_trellis_states, encode.trellis_states,
-      "Codec spectral: states of the trellis: 64 (fewest bytes, default with --level archive), 8 "
-      "(default), 4 or 1",
-      "N");
+  add_parsed(app, "--calibration", open_calibration, encode.calibration,
+             "A calibration of this model, made by cfck.calibrate in Python", "FILE");
+  add_parsed(app, "--trellis-states", parse_trellis_states, encode.trellis_states,
+             "Codec spectral, states of the trellis: 64 (fewest bytes; the default with --level "
+             "archive), 8 (default), 4 or 1",
+             "N");
   add_parsed(app, "--steps", parse_step_preset, encode.steps,
-             "Codec spectral: how steps are spread: model (relative to the values of each tensor, "
-             "as suits the weights "
-             "of a model; the default with --quality, --bits-per-weight and --size), flat (one "
-             "step for all; the default with --nmse and --psnr), prior (a table for 3x3 kernels), "
-             "calibrated (the default with --calibration), or feedback (calibrated, with error "
-             "compensation; the default if cfck.refine made the calibration)",
+             "Codec spectral, how quantisation steps are assigned: model (relative to the values "
+             "of each tensor, which suits weights; the default with --quality, --bits-per-weight "
+             "and --size), flat (one step for all; the default with --nmse and --psnr), prior (a "
+             "table for 3x3 kernels), calibrated (the default with --calibration) or feedback "
+             "(calibrated, with error compensation; the default if cfck.refine made the "
+             "calibration)",
              "WORD");
   add_parsed(app, "--block", parse_block, encode.block,
-             "Codec spectral: sides of the transform blocks along the last axes, such as 8x8; 1 "
-             "for no transform (default: convolution kernels, or 64 rows of matrices, where that "
-             "saves bits)",
+             "Codec spectral, sides of the transform blocks along the last axes, such as 8x8; 1 "
+             "for no transform. Default: convolution kernels, or 64 rows of matrices, where that "
+             "saves bits",
              "SIDES");
-  add_parsed(app, "--calibration", open_calibration, encode.calibration,
-             "Codec spectral: a calibration of this model, made by cfck.calibrate in Python",
-             "FILE");
 }
 
 }  // namespace cfck::tools

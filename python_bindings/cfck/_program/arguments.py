@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -19,6 +21,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
+class _HelpAll(argparse.Action):
+    """Prints the help with every option, as the program `cfck` does for its own commands."""
+
+    def __call__(self, *_: object) -> NoReturn:
+        _parsers(every=True)[1].print_help()
+        sys.exit(0)
+
+
 def _add_goals(shrink: argparse.ArgumentParser) -> None:
     """What the file must keep, or how large it may be."""
     add = shrink.add_argument
@@ -27,28 +37,73 @@ def _add_goals(shrink: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="the goal to meet: cosine=0.99, kl=0.05, agreement=0.98 or perplexity=1.02; may be "
-        "repeated",
-    )
-    add(
-        "--confidence",
-        type=float,
-        default=0.95,
-        metavar="C",
-        help="how sure it has to be that --keep holds for all text of the kind, from 0.5 (what is "
-        "measured counts as it is) to 0.999 (default: 0.95)",
+        help="the goal: cosine=0.99, kl=0.05, agreement=0.98 or perplexity=1.02; may be repeated",
     )
     add("--size", metavar="SIZE", help="instead of --keep: the maximum size, such as 60MB")
     add(
         "--bits-per-weight",
         type=float,
-        metavar="B",
-        help="instead of --keep: maximum bits per weight",
+        metavar="X",
+        help="instead of --keep: the maximum size in bits per weight",
+    )
+    add(
+        "--text",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="sample text from the domain of the model, a few hundred lines or more; may be "
+        "repeated",
     )
 
 
-def _parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
-    """The parser of the program, and that of its command."""
+def _add_evaluation(shrink: argparse.ArgumentParser, every: bool) -> None:
+    """How the file is judged, and with what; --help leaves this to --help-all."""
+
+    def shown(text: str) -> str:
+        return text if every else argparse.SUPPRESS
+
+    evaluation = shrink.add_argument_group("evaluation")
+    evaluation.add_argument(
+        "--confidence",
+        type=float,
+        default=0.95,
+        metavar="C",
+        help=shown(
+            "probability with which --keep has to hold for all text of this kind, from 0.5 (what "
+            "is measured counts as it is) to 0.999 (default: 0.95)"
+        ),
+    )
+    evaluation.add_argument(
+        "--encoding", default="utf-8", metavar="NAME", help=shown("text encoding (default: utf-8)")
+    )
+    evaluation.add_argument(
+        "--examples",
+        type=int,
+        default=320,
+        metavar="N",
+        help=shown(
+            "number of sentences, or of pieces of --tokens for models that generate text, taken "
+            "evenly from the text (default: 320)"
+        ),
+    )
+    evaluation.add_argument(
+        "--tokens",
+        type=int,
+        default=128,
+        metavar="N",
+        help=shown("maximum number of tokens per example (default: 128)"),
+    )
+    shrink.add_argument_group("resources").add_argument(
+        "--threads",
+        type=int,
+        default=0,
+        metavar="N",
+        help=shown("number of threads of the codec; 0: all CPUs (default)"),
+    )
+
+
+def _parsers(every: bool = False) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    """The parser of the program, and that of its command; whether the help has every option."""
     parser = argparse.ArgumentParser(prog="cfck", description="The parts of cfck that need PyTorch")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     shrink = commands.add_parser(
@@ -60,33 +115,10 @@ def _parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
         "Ctrl-C the smallest folder so far that keeps everything is written, if there is one.",
     )
     add = shrink.add_argument
+    add("--help-all", action=_HelpAll, nargs=0, help="show the help with every option and exit")
     add("folder", help="the folder of the model: config.json, tokeniser and weights")
     add("output", help="the new folder: model.cfck, and copies of the other files")
     _add_goals(shrink)
-    add(
-        "--text",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="sample text from the model's domain, a few hundred lines or more; may be repeated",
-    )
-    add("--encoding", default="utf-8", metavar="NAME", help="text encoding (default: utf-8)")
-    add(
-        "--examples",
-        type=int,
-        default=320,
-        metavar="N",
-        help="sentences, or pieces of --tokens for models that write; spread over the text "
-        "(default: 320)",
-    )
-    add(
-        "--tokens",
-        type=int,
-        default=128,
-        metavar="N",
-        help="maximum tokens per example (default: 128)",
-    )
-    add("--threads", type=int, default=0, metavar="N", help="threads of the codec; 0: all CPUs")
     add(
         "-f",
         "--force",
@@ -94,6 +126,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
         help="replace the folder of a model that exists already; files that the new one does not "
         "have are kept",
     )
-    add("-q", "--quiet", action="store_true", help="say nothing but errors")
+    add("-q", "--quiet", action="store_true", help="print nothing but errors")
     add("--json", action="store_true", help="print the result as JSON")
+    _add_evaluation(shrink, every)
     return parser, shrink

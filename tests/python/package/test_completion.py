@@ -35,6 +35,19 @@ def output(*arguments):
     return subprocess.run([PROGRAM, *arguments], check=True, capture_output=True, text=True).stdout
 
 
+def options_in(help_text):
+    """The long options that a help text of the program lists."""
+    entries = re.findall(r"^  (-.*?)(?:  |$)", help_text, re.M)
+    return {name for entry in entries for name in re.findall(r"--([\w-]+)", entry)}
+
+
+def completed_options(command):
+    """The long options that bash completes for a command."""
+    names = {"inspect": "inspect|show"}.get(command, command)
+    case = output("completion", "bash").split(f"    {names})\n")[1].split("esac\n")[1]
+    return set(re.findall(r"--([\w-]+)", re.search(r"_cfck_words '([^']*)'", case)[1]))
+
+
 def script_for(shell, folder):
     path = folder / f"completion.{shell}"
     path.write_text(output("completion", shell))
@@ -105,16 +118,20 @@ def test_bash_completes_odd_names_as_they_are(bash, name):
 
 
 def test_options_that_python_parses_are_completed_too():
-    help_text = subprocess.run(
-        [sys.executable, "-m", "cfck", "shrink", "--help"],
-        check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
-    parsed = set(re.findall(r"--[a-z-]+", help_text.split("options:")[1].split("example:")[0]))
-    case = output("completion", "bash").split("    shrink)\n")[1].split("esac\n")[1]
-    listed = set(re.search(r"_cfck_words '([^']*)'", case)[1].split())
-    assert {word for word in listed if word.startswith("--")} - {"--version"} == parsed
+    def parsed(option):
+        text = output("shrink", option)
+        assert all(len(line) <= 80 for line in text.splitlines())
+        return set(re.findall(r"--([a-z-]+)", text.split("options:")[1].split("example:")[0]))
+
+    assert completed_options("shrink") - {"version"} == parsed("--help-all")
     page = output("help", "--man", "shrink")
-    assert all(word.replace("-", "\\-") in page for word in parsed)
+    assert all(name.replace("-", "\\-") in page for name in parsed("--help-all"))
+    assert output("help", "--all", "shrink") == output("shrink", "--help-all")
+    # The first screen leaves out what few need.
+    hidden = {"confidence", "encoding", "examples", "tokens", "threads"}
+    assert parsed("--help-all") - parsed("--help") == hidden
+    assert parsed("--help") < parsed("--help-all")
+    assert len(output("shrink", "--help").splitlines()) <= 36
 
 
 def test_bash_completes_commands_options_and_words(bash):
@@ -152,8 +169,12 @@ def test_scripts_have_every_command_and_option(shell):
         assert re.search(rf"\b{command}\b", script), command
         if command == "shrink":  # its options are those of Python
             continue
-        for option in re.findall(r"^  (?:-\w,)*--([\w-]+)", output("help", command), re.M):
+        options = options_in(output("help", "--all", command))
+        assert len(options) >= 3
+        for option in options:
             assert option in script, (command, option)
+        # The help of a command cannot lack an option that is completed, and so exists.
+        assert options == completed_options(command), command
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="no fish")
@@ -216,6 +237,7 @@ def test_manual_pages(command, tmp_path):
     for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES"):
         assert f"\n{section}\n" in text, section
     if command != "shrink":  # its options are those of Python
-        for option in re.findall(r"^  (?:-\w,)*(--[\w-]+)", output("help", *arguments), re.M):
-            assert option in text, option
+        all_of_it = ["--all"] if command else []
+        for option in options_in(output("help", *all_of_it, *arguments)):
+            assert f"--{option}" in text, option
     assert "the output exists already" in " ".join(text.split())

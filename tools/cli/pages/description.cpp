@@ -43,6 +43,7 @@ ArgumentDescription describe(CLI::Option* option) {
   for (const std::string& name : option->get_snames()) argument.names.push_back("-" + name);
   for (const std::string& name : option->get_lnames()) argument.names.push_back("--" + name);
   argument.text = option->get_description();
+  argument.group = option->get_group();
   const bool is_positional = option->get_positional();
   if (!is_positional && option->get_items_expected_max() == 0) return argument;  // a flag
   argument.placeholder = is_positional ? option->get_name(true, false) : option->get_option_text();
@@ -65,12 +66,17 @@ CommandDescription describe(const Command* command) {
   Choices choices;
   const auto app = make_parser(command, description.program, choices);
   if (description.name == "shrink") describe_shrink(*app);
+  const HelpPage& page = help_page(*app);
   description.text = app->get_description();
+  if (!page.details.empty()) description.text += "\n" + page.details;
   description.usage = usage_of(*app);
-  description.examples = examples_of(*app);
-  for (CLI::Option* option : app->get_options([](CLI::Option*) { return true; })) {
-    auto& arguments = option->get_positional() ? description.positionals : description.options;
-    arguments.push_back(describe(option));
+  description.examples = page.examples + page.more_examples;
+  for (const std::string& group : groups_of(*app)) {
+    for (CLI::Option* option :
+         app->get_options([&](CLI::Option* any) { return any->get_group() == group; })) {
+      auto& arguments = option->get_positional() ? description.positionals : description.options;
+      arguments.push_back(describe(option));
+    }
   }
   return description;
 }
@@ -87,10 +93,6 @@ std::string short_text(const std::string& text) {
   std::string beginning = text;
   for (const std::string_view end : {". ", "; ", ": ", " ("}) {
     beginning = beginning.substr(0, beginning.find(end));
-  }
-  // A beginning that says only to whom an option is of use does not describe it.
-  if (beginning == "Codec spectral") {
-    return short_text(text.substr(beginning.size() + 2));
   }
   if (columns_of(beginning) <= kShortColumns) return beginning;
   const std::size_t space = beginning.rfind(' ', kShortColumns - 3);

@@ -14,6 +14,7 @@ struct ArgumentDescription {
 
   std::vector<std::string> names;  // "-q", "--quiet"; none for a positional argument
   std::string placeholder;         // of its value, or the name of a positional argument: "FILE"
+  std::string group;               // the heading of the options among which it is
   std::string text;
   Value value = Value::kNone;
   std::vector<std::string> words;  // for kWords
@@ -23,7 +24,7 @@ struct CommandDescription {
   std::string name;     // "convert"; empty: the program itself
   std::string program;  // "cfck convert"
   std::string summary;
-  std::string text;
+  std::string text;                // each line is a paragraph
   std::vector<std::string> usage;  // what follows the program, for each way to call it
   std::vector<ArgumentDescription> positionals;
   std::vector<ArgumentDescription> options;

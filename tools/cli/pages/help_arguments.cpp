@@ -25,10 +25,13 @@ int run_help(const HelpOptions& options, Console& console) {
     return kExitOk;
   }
   // Python has the options of this one.
-  if (options.command == "shrink") return run_shrink({"--help"}, console);
+  if (options.command == "shrink") {
+    return run_shrink({options.all ? "--help-all" : "--help"}, console);
+  }
   Choices choices;
   const std::string program = command == nullptr ? "cfck" : "cfck " + options.command;
-  console.print(make_parser(command, program, choices)->help());
+  const auto mode = options.all ? CLI::AppFormatMode::All : CLI::AppFormatMode::Normal;
+  console.print(make_parser(command, program, choices)->help("", mode));
   return kExitOk;
 }
 
@@ -54,14 +57,19 @@ void set_up_help(CLI::App& app, Choices& choices) {
   suggest_words(app.add_option("COMMAND", choices.help.command, "The command; none: all of them")
                     ->option_text(" "),
                 command_names());
+  CLI::Option* const all =
+      app.add_flag("--all", choices.help.all, "Describe every option, as --help-all does");
   CLI::Option* const man =
-      app.add_flag("--man", choices.help.man, "Print the manual page, for man -l -");
+      app.add_flag("--man", choices.help.man, "Print the manual page, for man -l -")
+          ->excludes(all)
+          ->option_text(" ");
   app.add_flag("--list", choices.help.list, "Print the names of the commands, each on a line")
-      ->excludes(man)
+      ->excludes(all, man)
       ->option_text(" ");
   set_footer(app,
              "  cfck help\n"
              "  cfck help convert\n"
+             "  cfck help --all convert\n"
              "  cfck help --man convert | man -l -\n");
   app.callback([&choices] {
     choices.run = [&choices](Console& console) { return run_help(choices.help, console); };
@@ -70,7 +78,7 @@ void set_up_help(CLI::App& app, Choices& choices) {
 
 void set_up_completion(CLI::App& app, Choices& choices) {
   app.description(
-      "Print a script that completes commands, options and their values in a shell. Packages and\n"
+      "Print a script that completes commands, options and their values in a shell. Packages and "
       "cmake --install put them where shells look for them.");
   suggest_words(app.add_option("SHELL", choices.completion.shell, "bash, zsh or fish")
                     ->required()

@@ -57,7 +57,10 @@ void append_arguments(std::string& page, const CommandDescription& command) {
     append_entry(page, ".I " + plain(argument.placeholder), argument.text);
   }
   page += ".SH OPTIONS\n";
+  std::string group;
   for (const ArgumentDescription& argument : command.options) {
+    if (argument.group != group) page += ".SS " + plain(argument.group) + "\n";
+    group = argument.group;
     std::string tag;
     for (const std::string& name : argument.names) {
       tag += (tag.empty() ? "\\fB" : ", \\fB") + plain(name) + "\\fR";
@@ -109,7 +112,10 @@ std::string man_page(const CommandDescription& command) {
     if (&way != &command.usage.front()) page += ".br\n";
     page += fmt::format("\\fB{}\\fR {}\n", plain(command.program), plain(way));
   }
-  page += ".SH DESCRIPTION\n" + plain(command.text) + "\n";
+  page += ".SH DESCRIPTION\n";
+  for (const char c : plain(command.text))
+    page += c == '\n' ? std::string("\n.PP\n") : std::string(1, c);
+  page += "\n";
   if (command.name.empty()) append_commands(page);
   append_arguments(page, command);
   append_end(page, command);
