@@ -1,11 +1,13 @@
 // Several files as one archive.
 #include "model/folder/archive.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/run_guarded.hpp"
@@ -30,10 +32,7 @@ class FolderArchive final : public ListedArchive {
       files_.insert(files_.end(), archive.files().begin(), archive.files().end());
       metadata_.insert(archive.metadata().begin(), archive.metadata().end());
       for (const Attachment& attachment : archive.attachments()) {
-        // The containers of one shard are not those of the others, nor is its header.
-        const bool is_of_part =
-            attachment.name == kCheckpointAttachment || attachment.name.starts_with("safetensors.");
-        if (is_of_part && parts_.size() > 1) continue;
+        if (is_of_part(attachment.name)) continue;
         if (attached_.emplace(attachment.name, part).second) attachments_.push_back(attachment);
       }
       new_indexes_.emplace_back(archive.tensors().size());
@@ -125,6 +124,20 @@ class FolderArchive final : public ListedArchive {
   }
 
  private:
+  // The header of one shard is not that of the others, nor are its containers, unless no other has
+  // any: then a checkpoint was divided, and they are those of all its shards.
+  bool is_of_part(std::string_view attachment) const {
+    if (parts_.size() == 1) return false;
+    if (attachment.starts_with("safetensors.")) return true;
+    if (attachment != kCheckpointAttachment) return false;
+    return std::count_if(parts_.begin(), parts_.end(), [](const auto& part) {
+             const auto attachments = part->attachments();
+             return std::any_of(attachments.begin(), attachments.end(), [](const Attachment& any) {
+               return any.name == kCheckpointAttachment;
+             });
+           }) > 1;
+  }
+
   // A tensor of one of the parts.
   struct Place {
     std::size_t part = 0;

@@ -21,6 +21,7 @@ import pytest
 import torch
 from cfck.torch import load_checkpoint, load_file, save_checkpoint, save_file
 from conftest import assert_same, bits, random_bits, shares_memory, weights
+from trees import assert_equal
 
 # Many of these trees have no tensor.
 pytestmark = pytest.mark.filterwarnings("ignore::cfck.EmptyFileWarning")
@@ -29,35 +30,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::cfck.EmptyFileWarning")
 def round_trip(value, path):
     save_checkpoint(value, path)
     return load_checkpoint(path)
-
-
-def assert_equal(actual, expected):
-    """Asserts equal types and bits, in the same order."""
-    assert type(actual) is type(expected)
-    if isinstance(expected, torch.Tensor):
-        assert_same(actual, expected)
-    elif isinstance(expected, np.ndarray | np.generic):
-        assert actual.dtype == expected.dtype
-        assert actual.shape == expected.shape
-        assert actual.tobytes() == expected.tobytes()
-    elif isinstance(expected, dict):
-        assert len(actual) == len(expected)
-        for one, other in zip(actual, expected, strict=True):
-            assert_equal(one, other)
-        for one, other in zip(actual.values(), expected.values(), strict=True):
-            assert_equal(one, other)
-    elif isinstance(expected, list | tuple):
-        assert len(actual) == len(expected)
-        for one, other in zip(actual, expected, strict=True):
-            assert_equal(one, other)
-    elif isinstance(expected, float):
-        assert struct.pack("<d", actual) == struct.pack("<d", expected)
-    elif isinstance(expected, complex):
-        assert struct.pack("<2d", actual.real, actual.imag) == struct.pack(
-            "<2d", expected.real, expected.imag
-        )
-    else:
-        assert actual == expected
 
 
 def nan_with_bits(text):
