@@ -262,6 +262,11 @@ Result<std::optional<std::string>> find_named_model(const std::string& folder) {
   return std::optional(std::move(model));
 }
 
+Result<bool> has_model(const std::string& folder) {
+  CFCK_TRY_ASSIGN(const auto names, names_in(folder));
+  return !best_candidates(folder, names).empty() || has_shards(names, file_formats());
+}
+
 bool may_be_model(std::string_view name, const ArchiveFormat& format) {
   const std::string_view suffix = suffix_of(name, format);
   if (suffix.empty() || name.starts_with('.')) return false;

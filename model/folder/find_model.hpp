@@ -23,6 +23,11 @@ Result<std::string> find_model(const std::string& folder);
 // one format: they may be parts of one model.
 Result<std::optional<std::string>> find_named_model(const std::string& folder);
 
+// True if a file of the folder may be a model, or a shard of one, by its name and its format. False
+// where all its files of tensors are those of model_formats() with other names, such as
+// epoch=3.ckpt. Error: kIo.
+Result<bool> has_model(const std::string& folder);
+
 // Returns the paths of the models that `path` stands for: itself, unless it is a folder of several.
 // These are the models in the folders of a pipeline (diffusers writes model_index.json beside
 // them), in the folders of a folder without a model of its own, and files of tensors whose names

@@ -115,7 +115,8 @@ std::string single_files(const std::string& folder, std::vector<std::string> fil
 }
 
 // Returns the format whose files in the folder are the model: of the formats of which any file
-// counts the last one of formats.inc, which is not encoded yet.
+// counts the last one of formats.inc, which is not encoded yet. Nullptr where there are no files of
+// tensors that a folder may have.
 const ArchiveFormat* format_in(const std::vector<std::string>& files) {
   const auto has_model = [&](const ArchiveFormat* format) {
     return std::any_of(files.begin(), files.end(), [&](const std::string& file) {
@@ -128,7 +129,13 @@ const ArchiveFormat* format_in(const std::vector<std::string>& files) {
   if (found != formats.rend()) return *found;
   const auto others = model_formats();
   const auto other = std::find_if(others.begin(), others.end(), has_model);
-  return other == others.end() ? nullptr : *other;
+  if (other != others.end()) return *other;
+  // Files without such names may be checkpoints, each by itself.
+  const auto any = std::find_if(others.begin(), others.end(), [&](const ArchiveFormat* format) {
+    return std::any_of(files.begin(), files.end(),
+                       [&](const std::string& file) { return has_suffix_of(file, *format); });
+  });
+  return any == others.end() ? nullptr : *any;
 }
 
 // Returns the paths of the files that the index names, relative to the folder in which it is read.

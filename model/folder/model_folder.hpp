@@ -67,8 +67,9 @@ struct FolderContents {
 
 // Symbolic links are followed; folders whose name begins with a dot and the remains of killed saves
 // are left out. If several formats have files in the folder, safetensors is taken, which is not
-// encoded yet, then cfck, then one of model_formats(). Errors: kNotFound for a folder without a
-// model, kCorrupt for one whose conversion was interrupted, kIo.
+// encoded yet, then cfck, then one of model_formats(): of these, files without the name of a model
+// are among `other_files`, also where there are no others. Errors: kNotFound for a folder without
+// files of these formats, kCorrupt for one whose conversion was interrupted, kIo.
 Result<FolderContents> read_folder(const std::string& folder);
 
 // Returns the error for a folder with these files, none of which is read as a model of a folder.

@@ -67,7 +67,7 @@ class FolderConversion {
         from_(*contents_.format),
         to_(model::counterpart(from_)) {
     if (to_.encodes) {
-      states_ = take_training_state(contents_, options);
+      training_ = take_training_files(contents_, options);
     } else {
       keep_training_state(contents_, options);
     }
@@ -76,10 +76,11 @@ class FolderConversion {
   Result<ConvertReport> run(const ProgressPlace& place);
   Result<ConvertPlan> plan();
   Result<std::string> wanted_output() const;
+  bool has_checkpoints() const { return !training_.checkpoints.empty(); }
 
  private:
   Result<void> choose_output();
-  Result<void> name_states();
+  Result<void> name_training_files();
   Result<std::uint64_t> probe_all() const;
   Result<void> convert_states(const std::string& out, ProgressBar& bar);
   Result<void> convert_all(const std::string& out, const ProgressPlace& place);
@@ -96,7 +97,7 @@ class FolderConversion {
 
   const ConvertOptions& options_;
   model::FolderContents contents_;
-  std::vector<std::string> states_;  // files of training state, which are converted too
+  TrainingFiles training_;  // converted too
   const model::ArchiveFormat& from_;
   const model::ArchiveFormat& to_;
   std::string output_;
@@ -147,32 +148,36 @@ Result<void> FolderConversion::choose_output() {
   report_.to = &to_;
   output_ = out;
   CFCK_TRY_ASSIGN(written_, model::converted_names(contents_, to_));
-  CFCK_TRY(name_states());
+  CFCK_TRY(name_training_files());
   written_.replaces = is_taken;
   return is_taken ? model::check_what_stays(output_, written_) : Result<void>();
 }
 
-// Their files come after those of the model.
-Result<void> FolderConversion::name_states() {
+// Their files come after those of the model, checkpoints first.
+Result<void> FolderConversion::name_training_files() {
   std::set<std::string> taken(written_.tensor_files.begin(), written_.tensor_files.end());
   taken.insert(written_.other_files.begin(), written_.other_files.end());
-  for (const std::string& name : states_) {
-    std::string output = model::with_suffix(name, model::pytorch_format(), to_);
-    if (!taken.insert(output).second) {
-      return invalid_argument("the folder has files of several formats: '" + escaped(output) +
-                              "' would be written twice; rename '" + escaped(name) + "'");
+  for (const auto* names : {&training_.checkpoints, &training_.states}) {
+    for (const std::string& name : *names) {
+      std::string output = converted_training_file(name, to_);
+      if (!taken.insert(output).second) {
+        return invalid_argument("the folder has files of several formats: '" + escaped(output) +
+                                "' would be written twice; rename '" + escaped(name) + "'");
+      }
+      written_.tensor_files.push_back(std::move(output));
     }
-    written_.tensor_files.push_back(std::move(output));
   }
   return {};
 }
 
 Result<std::uint64_t> FolderConversion::probe_all() const {
   std::uint64_t decoded_bytes = 0;
-  for (const std::string& name : states_) {
-    const auto input = probe_input(input_path(name), options_.limits, options_.only_tensors);
-    if (!input) return with_path(input.error(), name);
-    decoded_bytes += input->decoded_bytes;
+  for (const auto* names : {&training_.checkpoints, &training_.states}) {
+    for (const std::string& name : *names) {
+      const auto input = probe_input(input_path(name), options_.limits, options_.only_tensors);
+      if (!input) return with_path(input.error(), name);
+      decoded_bytes += input->decoded_bytes;
+    }
   }
   for (const std::string& name : contents_.tensor_files) {
     auto input = probe_input(input_path(name), options_.limits, options_.only_tensors);
@@ -199,12 +204,14 @@ Result<void> FolderConversion::convert_all(const std::string& out, const Progres
   CFCK_TRY_ASSIGN(const std::uint64_t decoded_bytes, probe_all());
   ProgressBar bar = place.bar(options_, decoded_bytes);
   std::vector<FileConversion> conversions;
-  for (std::size_t i = 0; i < contents_.tensor_files.size(); ++i) {
-    const std::string& name = contents_.tensor_files[i];
+  std::vector<std::string> names = contents_.tensor_files;
+  names.insert(names.end(), training_.checkpoints.begin(), training_.checkpoints.end());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string& name = names[i];
     const std::string_view index = to_.encodes ? indexes_->attachment_of(name) : "";
     conversions.push_back({input_path(name), out + "/" + written_.tensor_files[i], options_.encode,
                            options_.verify, options_.dry_run, false, std::string(index), name,
-                           options_.limits, options_.only_tensors});
+                           options_.limits, options_.only_tensors, &to_});
     if (options_.dry_run) continue;
     CFCK_TRY(model::make_parents_like(out, written_.tensor_files[i], contents_.folder));
   }
@@ -228,16 +235,17 @@ Result<void> FolderConversion::convert_all(const std::string& out, const Progres
 }
 
 Result<void> FolderConversion::convert_states(const std::string& out, ProgressBar& bar) {
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    const std::string& name = written_.tensor_files[contents_.tensor_files.size() + i];
-    const FileConversion conversion{input_path(states_[i]),
+  const std::vector<std::string>& states = training_.states;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const std::string& name = written_.tensor_files[report_.files.size()];
+    const FileConversion conversion{input_path(states[i]),
                                     out + "/" + name,
                                     lossless_options(options_.encode),
                                     options_.verify,
                                     options_.dry_run,
                                     false,
                                     {},
-                                    states_[i],
+                                    states[i],
                                     options_.limits,
                                     options_.only_tensors,
                                     &to_};
@@ -319,24 +327,34 @@ Result<ConvertReport> FolderConversion::run(const ProgressPlace& place) {
   return std::move(report_);
 }
 
+Result<FolderConversion> open_folder(const ConvertOptions& options) {
+  CFCK_TRY_ASSIGN(model::FolderContents contents,
+                  model::read_folder(without_trailing_slashes(options.input)));
+  const std::string folder = contents.folder;
+  const std::vector<std::string> files = contents.other_files;
+  const bool has_model = !contents.tensor_files.empty();
+  FolderConversion conversion(options, std::move(contents));
+  if (!has_model && !conversion.has_checkpoints()) {
+    return model::no_tensor_files(folder, files, true);
+  }
+  return conversion;
+}
+
 }  // namespace
 
 Result<ConvertReport> convert_folder(const ConvertOptions& options, const ProgressPlace& place) {
-  CFCK_TRY_ASSIGN(model::FolderContents contents,
-                  model::read_folder(without_trailing_slashes(options.input)));
-  return FolderConversion(options, std::move(contents)).run(place);
+  CFCK_TRY_ASSIGN(FolderConversion conversion, open_folder(options));
+  return conversion.run(place);
 }
 
 Result<std::string> folder_output(const ConvertOptions& options) {
-  CFCK_TRY_ASSIGN(model::FolderContents contents,
-                  model::read_folder(without_trailing_slashes(options.input)));
-  return FolderConversion(options, std::move(contents)).wanted_output();
+  CFCK_TRY_ASSIGN(const FolderConversion conversion, open_folder(options));
+  return conversion.wanted_output();
 }
 
 Result<ConvertPlan> plan_folder(const ConvertOptions& options) {
-  CFCK_TRY_ASSIGN(model::FolderContents contents,
-                  model::read_folder(without_trailing_slashes(options.input)));
-  return FolderConversion(options, std::move(contents)).plan();
+  CFCK_TRY_ASSIGN(FolderConversion conversion, open_folder(options));
+  return conversion.plan();
 }
 
 }  // namespace cfck::tools

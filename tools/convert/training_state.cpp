@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "cfck/archive.hpp"
@@ -32,9 +33,14 @@ std::unique_ptr<TensorArchive> open(const fs::path& file, const ConvertOptions& 
   return archive ? std::move(*archive) : nullptr;
 }
 
-bool is_state(const fs::path& file, const ConvertOptions& options) {
-  const bool may_be = model::has_suffix_of(file.string(), model::pytorch_format());
-  if (!may_be || !model_beside(file)) return false;
+// accelerate gives this suffix to what was registered to be saved.
+constexpr std::string_view kPickleSuffix = ".pkl";
+
+bool has_tensors(const fs::path& file, const ConvertOptions& options) {
+  const std::string name = file.filename().string();
+  if (!model::has_suffix_of(name, model::pytorch_format()) && !name.ends_with(kPickleSuffix)) {
+    return false;
+  }
   const auto archive = open(file, options);
   if (archive == nullptr || archive->files().front().format != model::pytorch_format().name) {
     return false;
@@ -42,6 +48,12 @@ bool is_state(const fs::path& file, const ConvertOptions& options) {
   const auto tensors = archive->tensors();
   return std::any_of(tensors.begin(), tensors.end(),
                      [](const ArchiveTensor& tensor) { return tensor.n_elems > 1; });
+}
+
+// True where nothing beside the file is a model, so that it is one by itself once it is converted.
+bool stands_alone(const fs::path& file) {
+  const auto has_model = model::has_model(file.parent_path().string());
+  return has_model && !*has_model;
 }
 
 bool is_kept_state(const fs::path& file, const ConvertOptions& options) {
@@ -66,13 +78,26 @@ void move_names(std::vector<std::string>& from, std::vector<std::string>& to, co
 
 }  // namespace
 
-std::vector<std::string> take_training_state(model::FolderContents& contents,
-                                             const ConvertOptions& options) {
-  std::vector<std::string> states;
-  move_names(contents.other_files, states, [&](const std::string& name) {
-    return is_state(fs::path(contents.folder) / name, options);
-  });
-  return states;
+TrainingFiles take_training_files(model::FolderContents& contents, const ConvertOptions& options) {
+  const auto take = [&](const auto& is_taken) {
+    std::vector<std::string> taken;
+    move_names(contents.other_files, taken, [&](const std::string& name) {
+      const fs::path file = fs::path(contents.folder) / name;
+      return is_taken(file) && has_tensors(file, options);
+    });
+    return taken;
+  };
+  TrainingFiles files;
+  files.states = take([](const fs::path& file) { return model_beside(file).has_value(); });
+  files.checkpoints = take(stands_alone);
+  return files;
+}
+
+std::string converted_training_file(const std::string& name, const model::ArchiveFormat& to) {
+  if (!name.ends_with(kPickleSuffix)) {
+    return model::with_suffix(name, model::pytorch_format(), to);
+  }
+  return name.substr(0, name.size() - kPickleSuffix.size()).append(to.suffix);
 }
 
 void keep_training_state(model::FolderContents& contents, const ConvertOptions& options) {

@@ -1,4 +1,4 @@
-// Files beside the model of a folder that have tensors of its training: optimizer.pt, for one.
+// Files of a folder that hold the state of a training: beside its model, or with it in one file.
 #pragma once
 
 #include <string>
@@ -11,11 +11,19 @@
 
 namespace cfck::tools {
 
-// For a conversion to .cfck: takes the files of PyTorch with tensors that are beside a model out of
-// `contents.other_files`, and returns their names. Those that cannot be read, and those without
-// tensors, stay and are copied.
-std::vector<std::string> take_training_state(model::FolderContents& contents,
-                                             const ConvertOptions& options);
+// Files of PyTorch with tensors that have no name of a model. Paths relative to the folder, sorted.
+struct TrainingFiles {
+  // Each is a checkpoint by itself, since no model is beside it: those of Lightning, for one.
+  std::vector<std::string> checkpoints;
+  std::vector<std::string> states;  // beside a model: optimizer.pt, for one
+};
+
+// For a conversion to .cfck: takes these files out of `contents.other_files`. Those that cannot be
+// read, and those without tensors, stay and are copied.
+TrainingFiles take_training_files(model::FolderContents& contents, const ConvertOptions& options);
+
+// Returns `name` with the suffix of `to` in place of its own.
+std::string converted_training_file(const std::string& name, const model::ArchiveFormat& to);
 
 // For a conversion from .cfck: only .cfck files hold the containers of a training state, so that
 // its files become `contents.other_files`, which are copied.

@@ -210,17 +210,43 @@ TEST(ConvertFormats, FoldersWithTrainingState) {
   EXPECT_FALSE(fs::exists(folder / "back/optimizer.safetensors"));
 }
 
-TEST(ConvertFormats, FoldersOfFilesThatAreReadOneByOne) {
+// Files of PyTorch without a model beside them are checkpoints, each by itself.
+TEST(ConvertFormats, FoldersOfCheckpoints) {
   const TemporaryFolder folder;
-  write_file(folder / "job/optimizer.pt", plain_pt());
+  write_file(folder / "job/checkpoints/last.ckpt", plain_pt());
+  write_file(folder / "job/checkpoints/epoch=1.ckpt", plain_pt());
+  write_file(folder / "job/broken.ckpt", "not a file of tensors");
+  write_file(folder / "job/hparams.yaml", "width: 2");
+  const Outcome shown = run({"inspect", "show", folder / "job/checkpoints"});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_TRUE(has(shown.out, folder / "job/checkpoints/last.ckpt")) << shown.out;
+  const Outcome made = convert({folder / "job", "--verify"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_TRUE(has(made.out, "broken.ckpt (21 B), hparams.yaml (8 B)")) << made.out;
+  for (const std::string name : {"last", "epoch=1"}) {
+    EXPECT_EQ(run({"diff", folder / ("job/checkpoints/" + name + ".ckpt"),
+                   folder / ("job-cfck/checkpoints/" + name + ".cfck")})
+                  .code,
+              0);
+  }
+  EXPECT_EQ(run({"verify", folder / "job-cfck/checkpoints"}).code, 0);
+  EXPECT_EQ(convert({folder / "job"}).code, 8);
+  EXPECT_EQ(convert({folder / "job", "-f"}).code, 0);
+  write_file(folder / "job/checkpoints/last.pt", plain_pt());
+  const Outcome twice = convert({folder / "job", "-f"});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_TRUE(has(twice.err, "'checkpoints/last.cfck' would be written twice")) << twice.err;
+}
+
+TEST(ConvertFormats, FoldersWithoutACheckpointThatCanBeRead) {
+  const TemporaryFolder folder;
+  write_file(folder / "job/optimizer.pt", "not a file of tensors");
   write_file(folder / "job/config.json", "{}");
   const Outcome refused = convert({folder / "job"});
-  EXPECT_NE(refused.code, 0);
+  EXPECT_EQ(refused.code, 3);
   EXPECT_TRUE(has(refused.err, "one by one: '" + (folder / "job/optimizer.pt") + "'"))
       << refused.err;
-  const Outcome shown = run({"inspect", "show", folder / "job"});
-  EXPECT_EQ(shown.code, 0) << shown.err;
-  EXPECT_TRUE(has(shown.out, folder / "job/optimizer.pt")) << shown.out;
+  EXPECT_FALSE(fs::exists(folder / "job-cfck"));
 }
 
 }  // namespace
