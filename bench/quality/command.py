@@ -26,7 +26,7 @@ from quality.judged import MODELS, Judged
 from quality.picture import short_name
 from quality.settings import SETTINGS, save
 from rate_distortion.peers import NNCODEC
-from rate_distortion.plot import Plot
+from rate_distortion.plot import Plot, drawn
 from rate_distortion.product import version
 from rate_distortion.report import read_points
 
@@ -150,9 +150,8 @@ class QualityBenchmark(Benchmark):
             for outcome in self.results.outcomes
         ]  # fmt: skip
         found[f"{stem}-points.csv"] = report.csv_text(facts, [*COLUMNS, *names], rows)
-        for judged in self.results.judged:
-            found[picture_name(stem, judged)] = self.plot(judged).svg()
-        return found
+        plots = {picture_name(stem, judged): self.plot(judged) for judged in self.results.judged}
+        return found | drawn(plots)
 
     def of(self, judged: Judged) -> list[Outcome]:
         """The outcomes of a model."""

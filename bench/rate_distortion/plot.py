@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from rate_distortion.labels import Placer, text_width
+from rate_distortion.looks import Look, looks_of
+
 WIDTH, HEIGHT = 860, 460
-LEFT, RIGHT, TOP, BOTTOM = 76, 320, 40, 56
-# Distinct for most kinds of colour vision (Okabe and Ito).
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c6d31")
-STYLE = "font-family='sans-serif' font-size='12' fill='#222'"
+LEFT, TOP, BOTTOM = 76, 40, 56
+LEGEND_GAP, LEGEND_TEXT = 16, 42  # from the axes to a legend, and from there to its text
+TEXT, BACKGROUND = "#222222", "#ffffff"
+SIZE, WORD_SIZE, TITLE_SIZE = 12, 9, 15
+STYLE = f"font-family='sans-serif' font-size='{SIZE}' fill='{TEXT}'"
+# As many curves have their labels beside them; more are named at the right.
+MOST_DIRECT_LABELS = 5
+
+Point = tuple[float, float]
+Curves = Mapping[str, Sequence[Point]]  # places by label
+Marks = Mapping[str, Sequence[tuple[Point, str]]]
 
 
 @dataclass
@@ -28,6 +38,23 @@ class Plot:
     curves: dict[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     marks: dict[str, Sequence[tuple[float, float, str]]] = field(default_factory=dict)
 
+    def labels(self) -> list[str]:
+        """The series: curves, then marks."""
+        return [*self.curves, *self.marks]
+
+    def _listed(self) -> list[str]:
+        """The series that are named at the right: marks, and curves if there are many."""
+        return [*self.marks] if self._is_direct() else self.labels()
+
+    def _is_direct(self) -> bool:
+        return len(self.curves) <= MOST_DIRECT_LABELS
+
+    def _right_margin(self) -> float:
+        """The width of the legend, or at least of the longest label that stands beside a curve."""
+        listed = [text_width(label, SIZE) + LEGEND_TEXT for label in self._listed()]
+        direct = [text_width(label, SIZE) for label in self.curves] if self._is_direct() else []
+        return LEGEND_GAP + max(listed + direct)
+
     def _bounds(self) -> tuple[list[float], list[float]]:
         points = [point for curve in self.curves.values() for point in curve]
         points += [(x, y) for marks in self.marks.values() for x, y, _ in marks]
@@ -38,19 +65,21 @@ class Plot:
     def _level(self, value: float) -> float:
         return math.log10(value) if self.log_up else value
 
-    def svg(self) -> str:
-        """The picture."""
+    def svg(self, looks: Mapping[str, Look] | None = None) -> str:
+        """The picture, with the looks that its labels have on their page, or with its own."""
+        looks = looks_of(self.labels()) if looks is None else looks
+        edge = WIDTH - self._right_margin()
         across, up = (_widened(bounds) for bounds in self._bounds())
 
-        def place(x: float, level: float) -> tuple[float, float]:
-            right = LEFT + (x - across[0]) / (across[1] - across[0]) * (WIDTH - LEFT - RIGHT)
+        def place(x: float, level: float) -> Point:
+            right = LEFT + (x - across[0]) / (across[1] - across[0]) * (edge - LEFT)
             down = HEIGHT - BOTTOM
             return right, down - (level - up[0]) / (up[1] - up[0]) * (down - TOP)
 
         parts = [
             f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' {STYLE}>",
-            f"<rect width='{WIDTH}' height='{HEIGHT}' fill='#fff'/>",
-            f"<text x='{LEFT}' y='24' font-size='15'>{escape(self.title)}</text>",
+            f"<rect width='{WIDTH}' height='{HEIGHT}' fill='{BACKGROUND}'/>",
+            f"<text x='{LEFT}' y='24' font-size='{TITLE_SIZE}'>{escape(self.title)}</text>",
         ]
         for x in ticks(*across):
             right, down = place(x, up[0])
@@ -59,28 +88,50 @@ class Plot:
         for level in ticks(*up):
             right, down = place(across[0], level)
             label = f"{10**level:.2g}" if self.log_up else f"{level:g}"
-            parts.append(_line(right, down, WIDTH - RIGHT, down, "#ddd"))
+            parts.append(_line(right, down, edge, down, "#ddd"))
             parts.append(_text(right - 8, down + 4, label, "end"))
-        middle = (LEFT + WIDTH - RIGHT) / 2
-        parts.append(_text(middle, HEIGHT - 14, self.across, "middle"))
+        parts.append(_text((LEFT + edge) / 2, HEIGHT - 14, self.across, "middle"))
         parts.append(
             f"<text transform='translate(18 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)' "
             f"text-anchor='middle'>{escape(self.up)}</text>"
         )
-        for i, (label, curve) in enumerate(self.curves.items()):
-            places = [place(x, self._level(y)) for x, y in sorted(curve)]
-            parts += _curve(places, COLOURS[i % len(COLOURS)], "4 3" if i >= len(COLOURS) else "")
-            parts += _legend(i, label)
-        words: list[tuple[float, float, str]] = []
-        for i, (label, marks) in enumerate(self.marks.items(), len(self.curves)):
-            colour = COLOURS[i % len(COLOURS)]
-            for x, y, word in marks:
-                right, down = place(x, self._level(y))
-                parts.append(f"<circle cx='{right:.1f}' cy='{down:.1f}' r='4' fill='{colour}'/>")
-                words.append((right, down, word))
-            parts += _legend(i, label)
-        parts += _words(words)
+        curves = {
+            label: [place(x, self._level(y)) for x, y in sorted(curve)]
+            for label, curve in self.curves.items()
+        }
+        marks = {
+            label: [(place(x, self._level(y)), word) for x, y, word in marks]
+            for label, marks in self.marks.items()
+        }
+        parts += _series(curves, marks, looks)
+        parts += self._names(curves, marks, looks, edge + LEGEND_GAP)
         return "\n".join([*parts, "</svg>"]) + "\n"
+
+    def _names(
+        self, curves: Curves, marks: Marks, looks: Mapping[str, Look], legend_x: float
+    ) -> list[str]:
+        """What the series are called, beside them or at the right, and the words beside marks."""
+        parts = []
+        points = [point for curve in curves.values() for point in curve]
+        points += [point for found in marks.values() for point, _ in found]
+        placer = Placer((LEFT, TOP, WIDTH - 4, HEIGHT - BOTTOM), points, list(curves.values()))
+        for i, label in enumerate(self._listed()):
+            y, is_line = TOP + 14.0 + 20 * i, len(curves.get(label, ())) > 1
+            parts += _legend(legend_x, y, label, looks[label], is_line)
+            placer.taken.append((legend_x, y - 12, WIDTH, y + 4))
+        if self._is_direct():
+            for label, curve in curves.items():
+                if curve:
+                    parts += placer.word(curve[-1], label, SIZE)
+        for point, word in sorted(mark for found in marks.values() for mark in found):
+            parts += placer.word(point, word, WORD_SIZE)
+        return parts
+
+
+def drawn(plots: Mapping[str, Plot]) -> dict[str, str]:
+    """The pictures of a page by their names: a label has the same look in all of them."""
+    looks = looks_of(label for plot in plots.values() for label in plot.labels())
+    return {name: plot.svg(looks) for name, plot in plots.items()}
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -97,54 +148,34 @@ def _widened(bounds: Sequence[float]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _words(marks: Sequence[tuple[float, float, str]]) -> list[str]:
-    """A word beside each mark, on the first side where it covers neither marks nor other words."""
-    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y, _ in marks]
+def _series(curves: Curves, marks: Marks, looks: Mapping[str, Look]) -> list[str]:
+    """Lines and markers, those of a series in a group with its label."""
     parts = []
-    for x, y, word in sorted(marks):
-        width = 5.2 * len(word)
-        boxes = [
-            (left, y + down - 8, left + width, y + down)
-            for down in (3, -6, 13, -15, 22)
-            for left in (x + 6, x - 6 - width)
-        ]
-        free = [box for box in boxes if not any(_overlap(box, other) for other in taken)]
-        box = (free or boxes)[0]
-        taken.append(box)
-        parts.append(f"<text x='{box[0]:.1f}' y='{box[3]:.1f}' font-size='9'>{escape(word)}</text>")
+    for label, points in curves.items():
+        look = looks[label]
+        line = [look.line(points)] if len(points) > 1 else []
+        parts += _group(label, [*line, *(look.marker(*point) for point in points)])
+    for label, found in marks.items():
+        # Quantisers are often as good as each other: those below can be seen.
+        markers = [looks[label].marker(*point) for point, _ in found]
+        parts += _group(label, markers, " fill-opacity='0.5'")
     return parts
 
 
-Box = tuple[float, float, float, float]
+def _group(label: str, parts: Sequence[str], style: str = "") -> list[str]:
+    return [f"<g data-series='{escape(label)}'{style}>", *parts, "</g>"]
 
 
-def _overlap(a: Box, b: Box) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: int = 1) -> str:
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
     ends = f"x1='{x1:.1f}' y1='{y1:.1f}' x2='{x2:.1f}' y2='{y2:.1f}'"
-    return f"<line {ends} stroke='{colour}' stroke-width='{width}'/>"
+    return f"<line {ends} stroke='{colour}'/>"
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
     return f"<text x='{x:.1f}' y='{y:.1f}' text-anchor='{anchor}'>{escape(text)}</text>"
 
 
-def _curve(places: Sequence[tuple[float, float]], colour: str, dashes: str) -> list[str]:
-    joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    dashed = f" stroke-dasharray='{dashes}'" if dashes else ""
-    line = f"<polyline points='{joined}' fill='none' stroke='{colour}' stroke-width='2'{dashed}/>"
-    return [
-        line,
-        *(f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3' fill='{colour}'/>" for x, y in places),
-    ]
-
-
-def _legend(i: int, label: str) -> list[str]:
-    x, y = WIDTH - RIGHT + 16, TOP + 14 + 20 * i
-    colour = COLOURS[i % len(COLOURS)]
-    return [
-        _line(x, y - 4, x + 22, y - 4, colour, 3),
-        _text(x + 28, y, label, "start"),
-    ]
+def _legend(x: float, y: float, label: str, look: Look, is_line: bool) -> list[str]:
+    """An entry at the right."""
+    line = [look.line([(x, y - 4), (x + 34, y - 4)])] if is_line else []
+    return [*line, look.marker(x + 17, y - 4), _text(x + LEGEND_TEXT, y, label, "start")]

@@ -10,7 +10,7 @@ from pathlib import Path
 from common import report, targets
 from rate_distortion import program
 from rate_distortion.peers import FORMATS, NNCODEC
-from rate_distortion.plot import Plot
+from rate_distortion.plot import Plot, drawn
 from rate_distortion.points import Point, bits_at_nmse
 from rate_distortion.product import FLAT, MOST_STATES
 from rate_distortion.rows import DIRECT, LEVELS, CurveRun, part_rows
@@ -157,7 +157,9 @@ def files(
         f"{stem}-points.csv": report.csv_text(facts, *point_rows(run)),
         f"{stem}-targets.csv": report.csv_text(facts, targets.COLUMNS, run.targets.lines),
     }
-    for subject in subjects:
-        for name, plot in pictures(run, subject).items():
-            found[_picture(stem, subject, name)] = plot.svg()
-    return found
+    plots = {
+        _picture(stem, subject, name): plot
+        for subject in subjects
+        for name, plot in pictures(run, subject).items()
+    }
+    return found | drawn(plots)
