@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["bands", "bits", "errors", "histogram", "sizes"]
 
-# tools/report/page_style.cpp has the same colours.
+# tools/report/page_style.cpp has the same colours. Where two of them are in one picture, they also
+# differ in lightness and in a pattern or an outline, so that prints in grey show them.
 _AFTER = "#1f7a99"
 _BEFORE = "#b9c3cc"
 _LOSSLESS = "#8fa3b3"
@@ -38,6 +39,11 @@ _ERROR = "#c9572f"
 _BITS = ("#cdebe6", "#9bd6d1", "#66bec3", "#3ca2b6", "#2b83a3", "#29648c", "#2c4874", "#2b2f5b")
 _BIT_STEPS = (1.5, 2.5, 3.5, 4.5, 6, 9, 16)
 _N_BINS = 72
+_LOSSLESS_STYLE: dict[str, Any] = {"color": _LOSSLESS, "hatch": "////", "edgecolor": "#5c6b78"}
+_ERROR_STYLE: dict[str, Any] = {"color": _ERROR, "hatch": "////", "edgecolor": "#7d2f14"}
+# Longer names leave too little room for what is drawn; they lose their middle.
+_LABEL_LENGTH, _TITLE_LENGTH = 30, 60
+_POINTS_PER_INCH, _BAR_INCHES = 72, 0.22
 # Columns of so small a part of the weights may be cut off, if they are so much higher.
 _CUT_SHARE = 0.04
 _CUT_FACTOR = 1.8
@@ -58,19 +64,21 @@ def sizes(path: Path, *, most: int = 20, ax: Axes | None = None) -> Axes:
     with safe_open(path, "np") as file:
         layers = group_layers(file.records())
     shown, rest = layers[:most], layers[most:]
-    names = [_shown(layer.name) for layer in shown]
+    names = [_shown(layer.name, _LABEL_LENGTH) for layer in shown]
     megabytes = [layer.stored_bytes / 1e6 for layer in shown]
     colours = [_bits_colour(layer.bits_per_weight) for layer in shown]
     if rest:
         names.append(f"{len(rest)} smaller layers")
         megabytes.append(sum(layer.stored_bytes for layer in rest) / 1e6)
         colours.append(_BEFORE)
-    ax = _axes(ax)
+    ax = _axes(ax, _BAR_INCHES * len(names) + 1)
     places = np.arange(len(names))
     bars = ax.barh(places, megabytes, color=colours)
     labels = [f"{layer.bits_per_weight:.2f} b/w" for layer in shown] + [""] * bool(rest)
-    ax.bar_label(bars, labels, padding=3, fontsize="small")
-    ax.set_yticks(places, names, parse_math=False)
+    size = _size_of_lines(ax, len(names))
+    ax.bar_label(bars, labels, padding=3, fontsize=0.85 * size)
+    ax.set_yticks(places, names, parse_math=False, fontsize=size)
+    ax.locator_params(axis="x", nbins=5)
     ax.invert_yaxis()
     ax.margins(x=0.15)
     ax.set_xlabel("stored bytes, MB")
@@ -85,13 +93,14 @@ def bits(path: Path, *, ax: Axes | None = None) -> Axes:
     heights = np.array([record.bits_per_weight for record in records])
     is_lossy = np.array([record.max_abs_error is not None for record in records], dtype=bool)
     ax = _axes(ax)
-    for chosen, colour, label in ((is_lossy, _AFTER, "lossy"), (~is_lossy, _LOSSLESS, "lossless")):
-        if chosen.any():
-            _columns(ax, edges, heights, chosen, colour, label)
+    if is_lossy.any():
+        _columns(ax, edges, heights, is_lossy, color=_AFTER, label="lossy")
+    if not is_lossy.all():
+        _columns(ax, edges, heights, ~is_lossy, label="lossless", **_LOSSLESS_STYLE)
     ax.set_xlabel("weights in the order of the file, millions")
     ax.set_ylabel("bits per weight")
     if records:
-        ax.legend(frameon=False)
+        _legend(ax)
     shown = _shown_height(np.diff(edges), heights)
     if shown < heights.max(initial=0):
         ax.set_ylim(0, 1.1 * shown)
@@ -127,7 +136,7 @@ def errors(path: Path, ref: Path | None = None, *, ax: Axes | None = None) -> Ax
     levels = np.array([nmse if nmse is not None else np.nan for nmse in found], dtype=float)
     floor = 10 * np.floor(levels[has_error].min() / 10)
     ax = _axes(ax)
-    _columns(ax, edges, levels, has_error, _ERROR, None, bottom=floor, alpha=0.25)
+    _columns(ax, edges, levels, has_error, bottom=floor, color=_ERROR, alpha=0.25)
     ends = edges[:-1][has_error], edges[1:][has_error]
     ax.hlines(levels[has_error], *ends, color=_ERROR, linewidth=1.5)
     ax.set_ylim(floor, max(0.0, float(levels[has_error].max())))
@@ -159,9 +168,10 @@ def histogram(path: Path, name: str, ref: Path | None = None, *, ax: Axes | None
     else:
         ax.stairs(*np.histogram(before, bins), color=_BEFORE, fill=True, label="reference")
         ax.stairs(*np.histogram(after, bins), color=_AFTER, label="decoded")
-        ax.legend(frameon=False)
+        _legend(ax)
     ax.set_yscale("function", functions=(np.sqrt, np.square))
-    ax.set_title(_shown(name), parse_math=False)
+    title = _shown(name, _TITLE_LENGTH)
+    ax.set_title(title, parse_math=False, fontsize="medium", pad=6 if before is None else 24)
     ax.set_xlabel("value")
     ax.set_ylabel("count")
     return _tidy(ax)
@@ -201,14 +211,14 @@ def bands(path: Path, name: str, ref: Path | None = None) -> Figure:
         key = "estimated_rms_error" if ref is None else "rms_error"
         sizes_of_errors = [float(band[key]) for band in coding["bands"]]
         label = "errors, estimated" if ref is None else "errors"
-        bottom.bar(places, sizes_of_errors, width=0.4, color=_ERROR, label=label)
+        bottom.bar(places, sizes_of_errors, width=0.4, label=label, **_ERROR_STYLE)
         bottom.set_yscale("log")
         bottom.set_ylabel("root mean square")
         bottom.set_xlabel("band")
-        bottom.legend(frameon=False)
+        _legend(bottom)
         for ax in (top, bottom):
             _tidy(ax)
-    figure.suptitle(_shown(name), parse_math=False)
+    figure.suptitle(_shown(name, _TITLE_LENGTH), parse_math=False, fontsize="medium")
     return figure
 
 
@@ -222,11 +232,25 @@ def _pyplot() -> ModuleType:
     return plt
 
 
-def _axes(ax: Axes | None) -> Axes:
+def _axes(ax: Axes | None, least_height: float = 0.0) -> Axes:
+    """The axes of the caller, or those of a new figure of at least this height, in inches."""
     if ax is not None:
         return ax
-    made: Axes = _pyplot().figure(layout="constrained").subplots()
+    figure = _pyplot().figure(layout="constrained")
+    figure.set_figheight(max(figure.get_figheight(), least_height))
+    made: Axes = figure.subplots()
     return made
+
+
+def _size_of_lines(ax: Axes, n_lines: int) -> float:
+    """The size of a font, in points, that leaves each line its own place beside the axes."""
+    inches = ax.get_window_extent().height / ax.figure.dpi
+    return min(10.0, 0.7 * _POINTS_PER_INCH * inches / n_lines)
+
+
+def _legend(ax: Axes) -> None:
+    """Names the series above the axes, where they cover nothing that is drawn."""
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
 
 
 def _tidy(ax: Axes) -> Axes:
@@ -256,21 +280,21 @@ def _shown_height(widths: np.ndarray, heights: np.ndarray) -> float:
 
 
 def _columns(
-    ax: Axes, edges: np.ndarray, heights: np.ndarray, chosen: np.ndarray, colour: str,
-    label: str | None, bottom: float = 0.0, alpha: float = 1.0,
+    ax: Axes, edges: np.ndarray, heights: np.ndarray, chosen: np.ndarray, bottom: float = 0.0,
+    **style: Any,
 ) -> None:  # fmt: skip
     """Columns between edges; bars, since stairs would draw those that are not chosen too."""
     left, width = edges[:-1][chosen], np.diff(edges)[chosen]
-    ax.bar(
-        left, heights[chosen] - bottom, width, bottom, align="edge", color=colour, linewidth=0,
-        label=label, alpha=alpha,
-    )  # fmt: skip
+    ax.bar(left, heights[chosen] - bottom, width, bottom, align="edge", linewidth=0, **style)
 
 
 def _bits_colour(bits_per_weight: float) -> str:
     return _BITS[int(np.searchsorted(_BIT_STEPS, bits_per_weight, side="right"))]
 
 
-def _shown(name: str) -> str:
-    """A name that comes from a file: characters that cannot be drawn are escaped."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+def _shown(name: str, length: int) -> str:
+    """A name that comes from a file: characters that cannot be drawn are escaped, and the middle
+    of a name of more than ``length`` characters is left out."""
+    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+    kept = length - len("...")
+    return text if len(text) <= length else f"{text[: kept // 2]}...{text[-(kept - kept // 2) :]}"
