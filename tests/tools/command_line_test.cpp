@@ -165,6 +165,8 @@ TEST(CommandLine, FirstScreensAreShort) {
     EXPECT_EQ(run({"help", "--all", command}).out, all.out);
     EXPECT_LE(line_count(first.out), 60U) << command;
     for (const std::string& text : {first.out, all.out}) {
+      EXPECT_EQ(text.find("Excludes:"), std::string::npos) << text;
+      EXPECT_EQ(text.find("Needs:"), std::string::npos) << text;
       std::istringstream lines(text);
       for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
     }

@@ -13,13 +13,13 @@ namespace cfck::tools {
 namespace {
 
 constexpr Command kCommands[] = {
-    {"convert", "Convert safetensors, PyTorch, HDF5 and numpy files to .cfck, or back",
+    {"convert", "Convert safetensors, PyTorch, HDF5, numpy files to .cfck and back",
      set_up_convert},
     {"inspect", "List the contents of files; `show` is another name for it", set_up_show},
     {"show", "", set_up_show},
     {"verify", "Check every hash of .cfck files, and every value with --deep", set_up_verify},
     {"digest", "Print one hash over the tensors of a file, however they are stored", set_up_digest},
-    {"stats", "Describe the values of tensors, and their errors against a reference", set_up_stats},
+    {"stats", "Describe values of tensors, and their errors against a reference", set_up_stats},
     {"bands", "Show how codec spectral coded tensors: bits and errors by band", set_up_bands},
     {"spectrum", "Show what tensors are made of, and what each codec would take", set_up_spectrum},
     {"diff", "Compare the tensors of two files", set_up_diff},
@@ -35,7 +35,7 @@ constexpr Command kCommands[] = {
 void set_up_overview(CLI::App& app) {
   app.description("Compressed and verified files of tensors: checkpoints of neural networks.");
   for (const Command& command : kCommands) {
-    if (!command.is_alias()) app.add_subcommand(command.name, command.summary);
+    if (!command.is_alias()) app.add_subcommand(command.name, command.summary)->group("Commands");
   }
   app.require_subcommand(1);
   set_footer(app,

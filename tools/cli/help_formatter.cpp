@@ -16,6 +16,7 @@ namespace cfck::tools {
 namespace {
 
 constexpr std::size_t kNameColumns = 30;
+constexpr std::size_t kCommandColumns = 14;
 constexpr std::size_t kMinPageColumns = 50;
 constexpr std::size_t kMaxPageColumns = 100;  // longer lines are hard to read
 constexpr std::size_t kDefaultPageColumns = 80;
@@ -62,14 +63,15 @@ std::string HelpFormatter::paragraphs(const std::string& text) const {
   return broken;
 }
 
-std::string HelpFormatter::entry(const std::string& name, const std::string& description) const {
+std::string HelpFormatter::entry(const std::string& name, const std::string& description,
+                                 std::size_t indent) const {
   std::string text = "  " + name;
-  if (text.size() + 1 > kNameColumns) {
-    text.append("\n").append(kNameColumns, ' ');
+  if (text.size() + 1 > indent) {
+    text.append("\n").append(indent, ' ');
   } else {
-    text.append(kNameColumns - text.size(), ' ');
+    text.append(indent - text.size(), ' ');
   }
-  append_words(text, description, kNameColumns, kNameColumns, n_columns_);
+  append_words(text, description, indent, indent, n_columns_);
   return text + "\n";
 }
 
@@ -79,11 +81,11 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
   if (const std::size_t comma = name.find(','); comma != std::string::npos) {
     name.insert(comma + 1, " ");
   }
-  return entry(name + make_option_opts(option), make_option_desc(option));
+  return entry(name + make_option_opts(option), make_option_desc(option), kNameColumns);
 }
 
 std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
-  return entry(command->get_name(), command->get_description());
+  return entry(command->get_name(), command->get_description(), kCommandColumns);
 }
 
 std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) const {

@@ -36,7 +36,9 @@ class HelpFormatter final : public CLI::Formatter {
   HelpPage page;
 
  private:
-  std::string entry(const std::string& name, const std::string& description) const;
+  // `indent` is the column at which descriptions begin.
+  std::string entry(const std::string& name, const std::string& description,
+                    std::size_t indent) const;
   std::string paragraphs(const std::string& text) const;
   std::string first_options(const CLI::App& app) const;
   std::string all_options(const CLI::App& app) const;

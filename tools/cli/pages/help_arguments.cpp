@@ -58,7 +58,8 @@ void set_up_help(CLI::App& app, Choices& choices) {
                     ->option_text(" "),
                 command_names());
   CLI::Option* const all =
-      app.add_flag("--all", choices.help.all, "Describe every option, as --help-all does");
+      app.add_flag("--all", choices.help.all, "Describe every option, as --help-all does")
+          ->option_text(" ");
   CLI::Option* const man =
       app.add_flag("--man", choices.help.man, "Print the manual page, for man -l -")
           ->excludes(all)
