@@ -22,8 +22,6 @@ constexpr std::size_t kBins = std::size_t{1} << (31 - kBinShift);
 constexpr std::size_t kLine = 16;
 constexpr std::size_t kSampledLines = 16;
 constexpr std::size_t kMinSampled = std::size_t{1} << 16;
-// The values of a block stay in the cache between accumulation and the look for candidates.
-constexpr std::size_t kBlock = 4096;
 
 std::uint32_t magnitude(float value) noexcept {
   return std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
@@ -49,50 +47,50 @@ std::uint32_t guess_threshold(std::span<const float> values, std::size_t n_wante
   return static_cast<std::uint32_t>(bin << kBinShift);
 }
 
-// Appends the numbers of values that reach a threshold; `first` is that of values[0].
-void find_candidates(std::span<const float> values, std::uint32_t threshold, std::size_t first,
-                     std::vector<std::uint32_t>& candidates) {
-  std::size_t i = 0;
-  for (; i + kLine <= values.size(); i += kLine) {
-    unsigned any = 0;
-    for (std::size_t j = 0; j < kLine; ++j) {
-      any |= magnitude(values[i + j]) >= threshold ? 1U : 0U;
-    }
-    if (any == 0) {
-      continue;
-    }
-    for (std::size_t j = i; j < i + kLine; ++j) {
-      if (magnitude(values[j]) >= threshold) {
-        candidates.push_back(static_cast<std::uint32_t>(first + j));
-      }
-    }
-  }
-  for (; i < values.size(); ++i) {
-    if (magnitude(values[i]) >= threshold) {
-      candidates.push_back(static_cast<std::uint32_t>(first + i));
-    }
-  }
+// Of two values the one with the lower key counts: a larger magnitude, or a lower index.
+std::uint64_t key_of(std::uint32_t of_value, std::size_t index) noexcept {
+  return std::uint64_t{0x7fffffffU - of_value} << 32 | index;
 }
 
-// Keeps the largest of the candidates, in ascending order. Requires: as many as are wanted.
-void keep_largest(std::span<const float> values, std::vector<std::uint32_t>& candidates,
-                  std::span<std::uint32_t> indices) {
-  const auto is_before = [&](std::uint32_t a, std::uint32_t b) {
-    const std::uint32_t of_a = magnitude(values[a]);
-    const std::uint32_t of_b = magnitude(values[b]);
-    return of_a != of_b ? of_a > of_b : a < b;
+// Replaces `candidates` by the keys of the values that reach a threshold, in ascending order of
+// their indices.
+void find_candidates(std::span<const float> values, std::uint32_t threshold,
+                     std::vector<std::uint64_t>& candidates) {
+  candidates.clear();
+  const auto look_at = [&](std::size_t i) {
+    if (magnitude(values[i]) >= threshold) {
+      candidates.push_back(key_of(magnitude(values[i]), i));
+    }
   };
-  const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(indices.size());
-  if (end != candidates.end()) {
-    std::nth_element(candidates.begin(), end, candidates.end(), is_before);
-    std::sort(candidates.begin(), end);
+  std::size_t i = 0;
+  for (; i + kLine <= values.size(); i += kLine) {
+    std::uint32_t largest = 0;
+    for (std::size_t j = 0; j < kLine; ++j) {
+      largest = std::max(largest, magnitude(values[i + j]));
+    }
+    if (largest >= threshold) {
+      for (std::size_t j = i; j < i + kLine; ++j) look_at(j);
+    }
   }
-  std::copy(candidates.begin(), end, indices.begin());
+  for (; i < values.size(); ++i) look_at(i);
+}
+
+// Puts the indices of the lowest keys into `indices`. Requires: as many candidates, at least one.
+void keep_lowest(const std::vector<std::uint64_t>& candidates, std::vector<std::uint64_t>& keys,
+                 std::span<std::uint32_t> indices) {
+  keys = candidates;
+  const auto last = keys.begin() + static_cast<std::ptrdiff_t>(indices.size() - 1);
+  std::nth_element(keys.begin(), last, keys.end());
+  const std::uint64_t highest = *last;
+  auto to = indices.begin();
+  for (const std::uint64_t key : candidates) {
+    if (key <= highest) *to++ = static_cast<std::uint32_t>(key);
+  }
 }
 
 // Looks for candidates anew until there are enough.
 void select(std::span<const float> values, std::span<std::uint32_t> indices,
-            std::vector<std::uint32_t>& candidates) {
+            GradientWorkspace::Memory& memory) {
   if (indices.empty()) {
     return;
   }
@@ -100,14 +98,13 @@ void select(std::span<const float> values, std::span<std::uint32_t> indices,
   while (true) {
     const std::uint32_t threshold =
         n_wanted >= values.size() ? 0 : guess_threshold(values, n_wanted);
-    candidates.clear();
-    find_candidates(values, threshold, 0, candidates);
-    if (candidates.size() >= indices.size()) {
+    find_candidates(values, threshold, memory.candidates);
+    if (memory.candidates.size() >= indices.size()) {
       break;
     }
     n_wanted *= 2;
   }
-  keep_largest(values, candidates, indices);
+  keep_lowest(memory.candidates, memory.keys, indices);
 }
 
 void accumulate(std::span<const float> gradient, std::span<float> momentum,
@@ -150,7 +147,7 @@ Result<void> select_largest(std::span<const float> values, std::span<std::uint32
                             GradientWorkspace& workspace) {
   return detail::run_guarded([&]() -> Result<void> {
     CFCK_TRY(gradients::check(values.size(), indices.size()));
-    gradients::select(values, indices, GradientMemory::of(workspace).candidates);
+    gradients::select(values, indices, GradientMemory::of(workspace));
     return {};
   });
 }
@@ -165,7 +162,7 @@ Result<void> accumulate_and_select(std::span<const float> gradient, std::span<fl
     }
     CFCK_TRY(gradients::check(gradient.size(), indices.size()));
     gradients::accumulate(gradient, momentum, velocity, options);
-    gradients::select(velocity, indices, GradientMemory::of(workspace).candidates);
+    gradients::select(velocity, indices, GradientMemory::of(workspace));
     return {};
   });
 }

@@ -17,7 +17,8 @@ struct GradientWorkspace::Memory {
   std::vector<float> values;            // decoded
   std::vector<std::uint32_t> integers;  // gaps, or indices
   std::vector<std::byte> bytes;
-  std::vector<std::uint32_t> candidates;  // of a selection: their indices
+  std::vector<std::uint64_t> candidates;  // of a selection
+  std::vector<std::uint64_t> keys;
 };
 
 struct GradientMemory {
