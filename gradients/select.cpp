@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/run_guarded.hpp"
@@ -22,27 +23,34 @@ constexpr std::size_t kBins = std::size_t{1} << (31 - kBinShift);
 constexpr std::size_t kLine = 16;
 constexpr std::size_t kSampledLines = 16;
 constexpr std::size_t kMinSampled = std::size_t{1} << 16;
+// The values of a block stay in the cache between accumulation and the look for candidates.
+constexpr std::size_t kBlock = 2048;
 
 std::uint32_t magnitude(float value) noexcept {
   return std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
 }
 
-// Returns a magnitude that about `n_wanted` values reach: fewer, if the sample was unlucky.
-std::uint32_t guess_threshold(std::span<const float> values, std::size_t n_wanted) {
+// Returns a magnitude that about `n_wanted` of n values reach: fewer, if the sample was unlucky.
+// value_of(i) is value i.
+template <class ValueOf>
+std::uint32_t guess_threshold(std::size_t n, std::size_t n_wanted, const ValueOf& value_of) {
+  if (n_wanted >= n) {
+    return 0;
+  }
   std::array<std::uint32_t, kBins> counts{};
-  const std::size_t step = values.size() < kMinSampled ? 1 : kSampledLines;
-  for (std::size_t line = 0; line < values.size(); line += kLine * step) {
-    const std::size_t end = std::min(values.size(), line + kLine);
+  const std::size_t step = n < kMinSampled ? 1 : kSampledLines;
+  for (std::size_t line = 0; line < n; line += kLine * step) {
+    const std::size_t end = std::min(n, line + kLine);
     for (std::size_t i = line; i < end; ++i) {
-      ++counts[magnitude(values[i]) >> kBinShift];
+      ++counts[magnitude(value_of(i)) >> kBinShift];
     }
   }
   // A few more than wanted, so that seldom there are fewer.
   const std::size_t enough = n_wanted / step + n_wanted / (8 * step) + 16;
-  std::size_t n = 0;
+  std::size_t n_found = 0;
   std::size_t bin = kBins;
-  while (bin > 0 && n < enough) {
-    n += counts[--bin];
+  while (bin > 0 && n_found < enough) {
+    n_found += counts[--bin];
   }
   return static_cast<std::uint32_t>(bin << kBinShift);
 }
@@ -52,18 +60,16 @@ std::uint64_t key_of(std::uint32_t of_value, std::size_t index) noexcept {
   return std::uint64_t{0x7fffffffU - of_value} << 32 | index;
 }
 
-// Replaces `candidates` by the keys of the values that reach a threshold, in ascending order of
-// their indices.
-void find_candidates(std::span<const float> values, std::uint32_t threshold,
-                     std::vector<std::uint64_t>& candidates) {
-  candidates.clear();
+// Appends the keys of the values [first, end) that reach a threshold.
+void find_candidates(std::span<const float> values, std::size_t first, std::size_t end,
+                     std::uint32_t threshold, std::vector<std::uint64_t>& candidates) {
   const auto look_at = [&](std::size_t i) {
     if (magnitude(values[i]) >= threshold) {
       candidates.push_back(key_of(magnitude(values[i]), i));
     }
   };
-  std::size_t i = 0;
-  for (; i + kLine <= values.size(); i += kLine) {
+  std::size_t i = first;
+  for (; i + kLine <= end; i += kLine) {
     std::uint32_t largest = 0;
     for (std::size_t j = 0; j < kLine; ++j) {
       largest = std::max(largest, magnitude(values[i + j]));
@@ -72,7 +78,7 @@ void find_candidates(std::span<const float> values, std::uint32_t threshold,
       for (std::size_t j = i; j < i + kLine; ++j) look_at(j);
     }
   }
-  for (; i < values.size(); ++i) look_at(i);
+  for (; i < end; ++i) look_at(i);
 }
 
 // Puts the indices of the lowest keys into `indices`. Requires: as many candidates, at least one.
@@ -88,43 +94,66 @@ void keep_lowest(const std::vector<std::uint64_t>& candidates, std::vector<std::
   }
 }
 
-// Looks for candidates anew until there are enough.
-void select(std::span<const float> values, std::span<std::uint32_t> indices,
-            GradientWorkspace::Memory& memory) {
+// Looks for candidates among all values until there are enough.
+void find_enough(std::span<const float> values, std::size_t n_wanted,
+                 std::vector<std::uint64_t>& candidates) {
+  for (std::size_t n_looked_for = n_wanted; candidates.size() < n_wanted; n_looked_for *= 2) {
+    const std::uint32_t threshold =
+        guess_threshold(values.size(), n_looked_for, [&](std::size_t i) { return values[i]; });
+    candidates.clear();
+    find_candidates(values, 0, values.size(), threshold, candidates);
+  }
+}
+
+// Puts the indices of the largest values into `indices`. If the candidates are fewer, others are
+// looked for.
+void keep_largest(std::span<const float> values, std::span<std::uint32_t> indices,
+                  GradientWorkspace::Memory& memory) {
   if (indices.empty()) {
     return;
   }
-  std::size_t n_wanted = indices.size();
-  while (true) {
-    const std::uint32_t threshold =
-        n_wanted >= values.size() ? 0 : guess_threshold(values, n_wanted);
-    find_candidates(values, threshold, memory.candidates);
-    if (memory.candidates.size() >= indices.size()) {
-      break;
-    }
-    n_wanted *= 2;
-  }
+  find_enough(values, indices.size(), memory.candidates);
   keep_lowest(memory.candidates, memory.keys, indices);
 }
 
+// Momentum correction of single values: what v becomes, after u if there is one.
+struct WithoutMomentum {
+  float value(float g, float /*u*/, float v) const { return v + g; }
+};
+struct PlainMomentum {
+  float m;
+  float momentum(float g, float u) const { return m * u + g; }
+  float value(float g, float u, float v) const { return v + momentum(g, u); }
+};
+struct NesterovMomentum {
+  float m;
+  float momentum(float g, float u) const { return m * (u + g); }
+  float value(float g, float u, float v) const { return v + momentum(g, u) + g; }
+};
+
+// Accumulates block by block, and looks for candidates while a block is in the cache.
+template <class Correction>
 void accumulate(std::span<const float> gradient, std::span<float> momentum,
-                std::span<float> velocity, const MomentumOptions& options) {
-  const std::size_t n = gradient.size();
+                std::span<float> velocity, const Correction& correction, std::size_t n_wanted,
+                std::vector<std::uint64_t>& candidates) {
+  constexpr bool kHasMomentum = !std::is_same_v<Correction, WithoutMomentum>;
   const float* const g = gradient.data();
-  float* const v = velocity.data();
   float* const u = momentum.data();
-  const float m = options.factor;
-  if (momentum.empty()) {
-    for (std::size_t i = 0; i < n; ++i) v[i] += g[i];
-  } else if (options.nesterov) {
-    for (std::size_t i = 0; i < n; ++i) {
-      u[i] = m * (u[i] + g[i]);
-      v[i] = v[i] + u[i] + g[i];
+  float* const v = velocity.data();
+  const std::uint32_t threshold = guess_threshold(gradient.size(), n_wanted, [&](std::size_t i) {
+    return correction.value(g[i], kHasMomentum ? u[i] : 0.0F, v[i]);
+  });
+  for (std::size_t first = 0; first < gradient.size(); first += kBlock) {
+    const std::size_t end = std::min(gradient.size(), first + kBlock);
+    for (std::size_t i = first; i < end; ++i) {
+      const float before = kHasMomentum ? u[i] : 0.0F;
+      v[i] = correction.value(g[i], before, v[i]);
+      if constexpr (kHasMomentum) {
+        u[i] = correction.momentum(g[i], before);
+      }
     }
-  } else {
-    for (std::size_t i = 0; i < n; ++i) {
-      u[i] = m * u[i] + g[i];
-      v[i] += u[i];
+    if (n_wanted != 0) {
+      find_candidates(velocity, first, end, threshold, candidates);
     }
   }
 }
@@ -147,7 +176,9 @@ Result<void> select_largest(std::span<const float> values, std::span<std::uint32
                             GradientWorkspace& workspace) {
   return detail::run_guarded([&]() -> Result<void> {
     CFCK_TRY(gradients::check(values.size(), indices.size()));
-    gradients::select(values, indices, GradientMemory::of(workspace));
+    GradientWorkspace::Memory& memory = GradientMemory::of(workspace);
+    memory.candidates.clear();
+    gradients::keep_largest(values, indices, memory);
     return {};
   });
 }
@@ -161,8 +192,20 @@ Result<void> accumulate_and_select(std::span<const float> gradient, std::span<fl
       return invalid_argument("gradient, momentum and velocity have different lengths");
     }
     CFCK_TRY(gradients::check(gradient.size(), indices.size()));
-    gradients::accumulate(gradient, momentum, velocity, options);
-    gradients::select(velocity, indices, GradientMemory::of(workspace));
+    GradientWorkspace::Memory& memory = GradientMemory::of(workspace);
+    memory.candidates.clear();
+    const auto with = [&](const auto& correction) {
+      gradients::accumulate(gradient, momentum, velocity, correction, indices.size(),
+                            memory.candidates);
+    };
+    if (momentum.empty()) {
+      with(gradients::WithoutMomentum{});
+    } else if (options.nesterov) {
+      with(gradients::NesterovMomentum{options.factor});
+    } else {
+      with(gradients::PlainMomentum{options.factor});
+    }
+    gradients::keep_largest(velocity, indices, memory);
     return {};
   });
 }
