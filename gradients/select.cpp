@@ -131,10 +131,25 @@ struct NesterovMomentum {
   float value(float g, float u, float v) const { return v + momentum(g, u) + g; }
 };
 
+// Values of its own, and no references: the compiler makes vectors of it.
+template <class Correction>
+void accumulate_block(const float* g, [[maybe_unused]] float* u, float* v, std::size_t n,
+                      Correction correction) {
+  for (std::size_t i = 0; i < n; ++i) {
+    if constexpr (std::is_same_v<Correction, WithoutMomentum>) {
+      v[i] = correction.value(g[i], 0.0F, v[i]);
+    } else {
+      const float before = u[i];
+      u[i] = correction.momentum(g[i], before);
+      v[i] = correction.value(g[i], before, v[i]);
+    }
+  }
+}
+
 // Accumulates block by block, and looks for candidates while a block is in the cache.
 template <class Correction>
 void accumulate(std::span<const float> gradient, std::span<float> momentum,
-                std::span<float> velocity, const Correction& correction, std::size_t n_wanted,
+                std::span<float> velocity, const Correction correction, std::size_t n_wanted,
                 std::vector<std::uint64_t>& candidates) {
   constexpr bool kHasMomentum = !std::is_same_v<Correction, WithoutMomentum>;
   const float* const g = gradient.data();
@@ -145,13 +160,7 @@ void accumulate(std::span<const float> gradient, std::span<float> momentum,
   });
   for (std::size_t first = 0; first < gradient.size(); first += kBlock) {
     const std::size_t end = std::min(gradient.size(), first + kBlock);
-    for (std::size_t i = first; i < end; ++i) {
-      const float before = kHasMomentum ? u[i] : 0.0F;
-      v[i] = correction.value(g[i], before, v[i]);
-      if constexpr (kHasMomentum) {
-        u[i] = correction.momentum(g[i], before);
-      }
-    }
+    accumulate_block(g + first, kHasMomentum ? u + first : u, v + first, end - first, correction);
     if (n_wanted != 0) {
       find_candidates(velocity, first, end, threshold, candidates);
     }
