@@ -19,10 +19,12 @@ namespace {
 // Exponent and four bits of the mantissa.
 constexpr unsigned kBinShift = 19;
 constexpr std::size_t kBins = std::size_t{1} << (31 - kBinShift);
-// A histogram takes one of so many lines of 16 values, and all values of a small tensor.
+// So many values are looked at together.
 constexpr std::size_t kLine = 16;
-constexpr std::size_t kSampledLines = 16;
-constexpr std::size_t kMinSampled = std::size_t{1} << 16;
+// A histogram takes one of up to kMaxStep runs, and about kSample values at least.
+constexpr std::size_t kRun = 64;
+constexpr std::size_t kMaxStep = 32;
+constexpr std::size_t kSample = std::size_t{1} << 15;
 // The values of a block stay in the cache between accumulation and the look for candidates.
 constexpr std::size_t kBlock = 2048;
 
@@ -38,10 +40,10 @@ std::uint32_t guess_threshold(std::size_t n, std::size_t n_wanted, const ValueOf
     return 0;
   }
   std::array<std::uint32_t, kBins> counts{};
-  const std::size_t step = n < kMinSampled ? 1 : kSampledLines;
-  for (std::size_t line = 0; line < n; line += kLine * step) {
-    const std::size_t end = std::min(n, line + kLine);
-    for (std::size_t i = line; i < end; ++i) {
+  const std::size_t step = std::clamp<std::size_t>(n / kSample, 1, kMaxStep);
+  for (std::size_t run = 0; run < n; run += kRun * step) {
+    const std::size_t end = std::min(n, run + kRun);
+    for (std::size_t i = run; i < end; ++i) {
       ++counts[magnitude(value_of(i)) >> kBinShift];
     }
   }

@@ -67,11 +67,11 @@ TEST(SelectLargest, TiesGoByIndex) {
 TEST(SelectLargest, IsExactWhereTheSampleMisleads) {
   std::vector<float> values = random_values(1 << 18, 3);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = i / 16 % 16 == 0 ? values[i] * 1e6F : values[i] * 1e-6F;
+    values[i] = i / 64 % 8 == 0 ? values[i] * 1e6F : values[i] * 1e-6F;
   }
   EXPECT_EQ(select(values, 5000), naive(values, 5000));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = i / 16 % 16 == 0 ? 0.0F : 1.0F + float(i % 7);
+    values[i] = i / 64 % 8 == 0 ? 0.0F : 1.0F + float(i % 7);
   }
   EXPECT_EQ(select(values, 5000), naive(values, 5000));
 }
