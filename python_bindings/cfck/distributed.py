@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._distributed.collectives import all_gather, broadcast
 from ._distributed.fsdp import CompressedAllGather, CompressedReduceScatter
+from ._distributed.gradients import GradientCodec, SparseGradient, select_largest
 from ._distributed.install import FsdpCompression, compress_fsdp
 from ._distributed.traffic import Traffic
 
@@ -11,8 +12,11 @@ __all__ = [
     "CompressedAllGather",
     "CompressedReduceScatter",
     "FsdpCompression",
+    "GradientCodec",
+    "SparseGradient",
     "Traffic",
     "all_gather",
     "broadcast",
     "compress_fsdp",
+    "select_largest",
 ]

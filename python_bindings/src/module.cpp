@@ -12,6 +12,7 @@ void bind_archive(nanobind::module_& module);
 void bind_calibration(nanobind::module_& module);
 void bind_device(nanobind::module_& module);
 void bind_folders(nanobind::module_& module);
+void bind_gradients(nanobind::module_& module);
 void bind_message(nanobind::module_& module);
 void bind_options(nanobind::module_& module);
 void bind_record(nanobind::module_& module);
@@ -28,6 +29,7 @@ void bind_module(nanobind::module_& module) {
              "Asks for huge pages in memory that is about to be filled.");
   bind_calibration(module);
   bind_folders(module);
+  bind_gradients(module);
   bind_message(module);
   bind_options(module);
   bind_record(module);

@@ -1,0 +1,175 @@
+"""The largest values of gradients, as packets (spec/gradients.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from .. import _native
+from .._io.opening import readable
+from ..errors import InvalidArgumentError, LimitExceededError
+
+# So much is allocated for a packet without being told to.
+_MAX_VALUES = 1 << 30
+_MAX_RATIO = 4096  # values for each byte
+
+
+class SparseGradient(NamedTuple):
+    """Some values of a tensor.
+
+    Attributes:
+        n_elems: of the tensor.
+        indices: flat and ascending, of dtype int32 or int64, on the host.
+        values: as many, of dtype float32, on the host.
+    """
+
+    n_elems: int
+    indices: torch.Tensor
+    values: torch.Tensor
+
+
+class GradientCodec:
+    """Packs the largest values of gradients into few bytes, and unpacks them.
+
+    Args:
+        value_error: the most by which a value may change, as a fraction of the root mean square of
+            those that are sent of its tensor; 0.0: no bit is lost. NaN and infinities are sent as
+            they are.
+
+    Raises:
+        InvalidArgumentError: value_error is negative or not finite.
+
+    May be used by several threads at once.
+    """
+
+    def __init__(self, value_error: float = 0.1) -> None:
+        if not (math.isfinite(value_error) and value_error >= 0):
+            raise InvalidArgumentError(
+                f"value_error is 0.0 or a positive number, not {value_error!r}"
+            )
+        self.value_error = float(value_error)
+
+    def encode(self, tensors: Sequence[SparseGradient]) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Packs the values of a step.
+
+        Returns:
+            The packet, of dtype uint8 on the host, and the values of each tensor as who decodes the
+            packet gets them: what was lost stays to be sent.
+
+        Raises:
+            CfckError: InvalidArgumentError for indices that do not ascend or are out of range;
+                LimitExceededError for tensors of 2^32 values.
+            TypeError: of another dtype, or not contiguous on the host.
+        """
+        held = [(n, _indices(indices), _floats(values)) for n, indices, values in tensors]
+        places = []
+        for n_elems, indices, values in held:
+            if not 0 <= n_elems < 1 << 32:
+                raise LimitExceededError(f"a tensor of {n_elems} values: at most 2^32 - 1 are sent")
+            if indices.numel() != values.numel():
+                raise InvalidArgumentError(
+                    f"there are {indices.numel()} indices and {values.numel()} values"
+                )
+            places.append((n_elems, indices.data_ptr(), values.data_ptr(), values.numel()))
+        packet = torch.empty(_native.max_gradient_packet_bytes(places), dtype=torch.uint8)
+        counts = [values.numel() for _, _, values in held]
+        decoded = torch.empty(sum(counts), dtype=torch.float32)
+        n_bytes = _native.encode_gradients(
+            places,
+            self.value_error,
+            packet.data_ptr(),
+            packet.numel(),
+            decoded.data_ptr(),
+            decoded.numel(),
+        )
+        return packet[:n_bytes].clone(), list(torch.split(decoded, counts))
+
+    def decode(self, packet: torch.Tensor | bytes) -> list[SparseGradient]:
+        """Verifies and unpacks a packet; indices have dtype int64.
+
+        Raises:
+            CfckError: ChecksumError, CorruptError, TruncatedError for damaged bytes;
+                UnsupportedError for those of a newer version; LimitExceededError for more than 2^30
+                values of fewer bytes than such a packet has.
+        """
+        data = readable(packet)
+        shapes = _native.gradient_packet_shapes(data.ctypes.data, data.nbytes)
+        counts = [n_values for _, n_values in shapes]
+        total = sum(counts)
+        if total > max(_MAX_VALUES, _MAX_RATIO * data.nbytes):
+            raise LimitExceededError(f"a packet of {data.nbytes} bytes says that it has {total}")
+        indices = torch.empty(total, dtype=torch.int32)
+        values = torch.empty(total, dtype=torch.float32)
+        _native.decode_gradients(
+            data.ctypes.data, data.nbytes, indices.data_ptr(), values.data_ptr(), total
+        )
+        wide = indices.to(torch.int64) & 0xFFFFFFFF
+        return [
+            SparseGradient(n_elems, *both)
+            for (n_elems, _), *both in zip(
+                shapes, torch.split(wide, counts), torch.split(values, counts), strict=True
+            )
+        ]
+
+    def add(
+        self, packet: torch.Tensor | bytes, tensors: Sequence[torch.Tensor], weight: float = 1.0
+    ) -> None:
+        """Verifies a packet, and adds ``weight`` times its values to the tensors that it is of.
+
+        Args:
+            packet: what encode() made.
+            tensors: contiguous, of dtype float32, on the host.
+            weight: rounded to float32.
+
+        Raises:
+            CfckError: as decode(); InvalidArgumentError for tensors of other sizes. Nothing was
+                added then.
+            TypeError: of another dtype, or not contiguous on the host.
+        """
+        data = readable(packet)
+        places = [(t.data_ptr(), t.numel()) for t in map(_floats, tensors)]
+        _native.add_gradients(data.ctypes.data, data.nbytes, weight, places)
+
+
+def select_largest(values: torch.Tensor, k: int) -> torch.Tensor:
+    """Returns the flat indices of the k values with the largest magnitudes, ascending, as int64.
+
+    Exact and deterministic: of equal magnitudes those with lower indices count, and a NaN is larger
+    than infinity.
+
+    Args:
+        values: contiguous, of dtype float32, on the host.
+        k: at most as many as there are.
+
+    Raises:
+        InvalidArgumentError: k is negative, or larger than the number of values.
+        TypeError: of another dtype, or not contiguous on the host.
+    """
+    flat = _floats(values)
+    if not 0 <= k <= flat.numel():
+        raise InvalidArgumentError(f"k is {k}, and there are {flat.numel()} values")
+    indices = torch.empty(k, dtype=torch.int32)
+    _native.select_largest(flat.data_ptr(), flat.numel(), indices.data_ptr(), k)
+    return indices.to(torch.int64) & 0xFFFFFFFF
+
+
+def _floats(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dtype != torch.float32 or tensor.device.type != "cpu" or not tensor.is_contiguous():
+        raise TypeError(
+            f"gradients are contiguous tensors of float32 on the host, not {tensor.dtype} of "
+            f"shape {list(tensor.shape)} on {tensor.device}"
+        )
+    return tensor.detach()
+
+
+def _indices(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dtype not in (torch.int32, torch.int64) or tensor.device.type != "cpu":
+        raise TypeError(f"indices are int32 or int64 on the host, not {tensor.dtype}")
+    wide = tensor.to(torch.int64)
+    if wide.numel() and not (0 <= int(wide.min()) and int(wide.max()) < 1 << 32):
+        raise InvalidArgumentError("an index is negative, or 2^32 or more")
+    # Its low half, as the library has it.
+    return wide.contiguous().view(torch.int32)[::2].contiguous()
