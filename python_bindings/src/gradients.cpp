@@ -22,7 +22,7 @@ using Sparse = std::tuple<std::uint32_t, std::uintptr_t, std::uintptr_t, std::ui
 using Dense = std::tuple<std::uintptr_t, std::uint64_t>;
 
 // Each thread has its own, which lives as long as the thread.
-GradientWorkspace& workspace() {
+GradientWorkspace& gradient_workspace() {
   thread_local GradientWorkspace memory;
   return memory;
 }
@@ -41,23 +41,24 @@ std::vector<SparseTensor> tensors_of(const std::vector<Sparse>& tensors) {
   return made;
 }
 
-std::uint64_t most_bytes(const std::vector<Sparse>& tensors) {
+std::uint64_t most_packet_bytes(const std::vector<Sparse>& tensors) {
   return take(max_gradient_packet_bytes(tensors_of(tensors)));
 }
 
-std::uint64_t encode(const std::vector<Sparse>& given, double value_error, std::uintptr_t out,
-                     std::uint64_t out_bytes, std::uintptr_t decoded, std::uint64_t n_values) {
+std::uint64_t encode_packet(const std::vector<Sparse>& given, double value_error,
+                            std::uintptr_t out, std::uint64_t out_bytes, std::uintptr_t decoded,
+                            std::uint64_t n_values) {
   const std::vector<SparseTensor> tensors = tensors_of(given);
   GradientPacketOptions options;
   options.value_error = value_error;
   return take(without_gil([&] {
     return encode_gradients(tensors, options, span_at<std::byte>(out, out_bytes),
-                            span_at<float>(decoded, n_values), workspace());
+                            span_at<float>(decoded, n_values), gradient_workspace());
   }));
 }
 
-std::vector<std::tuple<std::uint32_t, std::uint32_t>> shapes(std::uintptr_t address,
-                                                             std::uint64_t n_bytes) {
+std::vector<std::tuple<std::uint32_t, std::uint32_t>> packet_shapes(std::uintptr_t address,
+                                                                    std::uint64_t n_bytes) {
   std::vector<std::tuple<std::uint32_t, std::uint32_t>> found;
   for (const SparseShape& shape :
        take(gradient_packet_shapes(span_at<const std::byte>(address, n_bytes)))) {
@@ -66,42 +67,43 @@ std::vector<std::tuple<std::uint32_t, std::uint32_t>> shapes(std::uintptr_t addr
   return found;
 }
 
-void decode(std::uintptr_t address, std::uint64_t n_bytes, std::uintptr_t indices,
-            std::uintptr_t values, std::uint64_t n_values) {
+void decode_packet(std::uintptr_t address, std::uint64_t n_bytes, std::uintptr_t indices,
+                   std::uintptr_t values, std::uint64_t n_values) {
   take(without_gil([&] {
     return decode_gradients(span_at<const std::byte>(address, n_bytes),
                             span_at<std::uint32_t>(indices, n_values),
-                            span_at<float>(values, n_values), workspace());
+                            span_at<float>(values, n_values), gradient_workspace());
   }));
 }
 
-void add(std::uintptr_t address, std::uint64_t n_bytes, float weight,
-         const std::vector<Dense>& given) {
+void add_packet(std::uintptr_t address, std::uint64_t n_bytes, float weight,
+                const std::vector<Dense>& given) {
   std::vector<std::span<float>> tensors;
   for (const auto& [at, n_elems] : given) {
     tensors.push_back(span_at<float>(at, n_elems));
   }
   take(without_gil([&] {
-    return add_gradients(span_at<const std::byte>(address, n_bytes), weight, tensors, workspace());
+    return add_gradients(span_at<const std::byte>(address, n_bytes), weight, tensors,
+                         gradient_workspace());
   }));
 }
 
-void select(std::uintptr_t values, std::uint64_t n_values, std::uintptr_t indices,
-            std::uint64_t n_wanted) {
+void select_indices(std::uintptr_t values, std::uint64_t n_values, std::uintptr_t indices,
+                    std::uint64_t n_wanted) {
   take(without_gil([&] {
     return select_largest(span_at<const float>(values, n_values),
-                          span_at<std::uint32_t>(indices, n_wanted), workspace());
+                          span_at<std::uint32_t>(indices, n_wanted), gradient_workspace());
   }));
 }
 
-void accumulate(std::uintptr_t gradient, std::uintptr_t momentum, std::uintptr_t velocity,
-                std::uint64_t n_values, float factor, bool nesterov, std::uintptr_t indices,
-                std::uint64_t n_wanted) {
+void accumulate_indices(std::uintptr_t gradient, std::uintptr_t momentum, std::uintptr_t velocity,
+                        std::uint64_t n_values, float factor, bool nesterov, std::uintptr_t indices,
+                        std::uint64_t n_wanted) {
   take(without_gil([&] {
     return accumulate_and_select(span_at<const float>(gradient, n_values),
                                  span_at<float>(momentum, momentum == 0 ? 0 : n_values),
                                  span_at<float>(velocity, n_values), {factor, nesterov},
-                                 span_at<std::uint32_t>(indices, n_wanted), workspace());
+                                 span_at<std::uint32_t>(indices, n_wanted), gradient_workspace());
   }));
 }
 
@@ -109,20 +111,20 @@ void accumulate(std::uintptr_t gradient, std::uintptr_t momentum, std::uintptr_t
 
 void bind_gradients(nb::module_& module) {
   module.def(
-      "max_gradient_packet_bytes", &most_bytes, "tensors"_a,
+      "max_gradient_packet_bytes", &most_packet_bytes, "tensors"_a,
       "The most bytes of a packet: (n_elems, address of indices, of values, n_values) each.");
-  module.def("encode_gradients", &encode, "tensors"_a, "value_error"_a, "out"_a, "out_bytes"_a,
-             "decoded"_a, "n_values"_a,
+  module.def("encode_gradients", &encode_packet, "tensors"_a, "value_error"_a, "out"_a,
+             "out_bytes"_a, "decoded"_a, "n_values"_a,
              "Encodes tensors into memory; returns the length of the packet.");
-  module.def("gradient_packet_shapes", &shapes, "address"_a, "n_bytes"_a,
+  module.def("gradient_packet_shapes", &packet_shapes, "address"_a, "n_bytes"_a,
              "(n_elems, n_values) of each tensor of a packet, unverified.");
-  module.def("decode_gradients", &decode, "address"_a, "n_bytes"_a, "indices"_a, "values"_a,
+  module.def("decode_gradients", &decode_packet, "address"_a, "n_bytes"_a, "indices"_a, "values"_a,
              "n_values"_a, "Verifies a packet and decodes it into memory.");
-  module.def("add_gradients", &add, "address"_a, "n_bytes"_a, "weight"_a, "tensors"_a,
+  module.def("add_gradients", &add_packet, "address"_a, "n_bytes"_a, "weight"_a, "tensors"_a,
              "Verifies a packet and adds it to tensors: (address, n_elems) each.");
-  module.def("select_largest", &select, "values"_a, "n_values"_a, "indices"_a, "n_wanted"_a,
+  module.def("select_largest", &select_indices, "values"_a, "n_values"_a, "indices"_a, "n_wanted"_a,
              "Finds the indices of the largest magnitudes.");
-  module.def("accumulate_and_select", &accumulate, "gradient"_a, "momentum"_a, "velocity"_a,
+  module.def("accumulate_and_select", &accumulate_indices, "gradient"_a, "momentum"_a, "velocity"_a,
              "n_values"_a, "factor"_a, "nesterov"_a, "indices"_a, "n_wanted"_a,
              "Momentum correction, accumulation, and the same; address 0: no momentum.");
 }
