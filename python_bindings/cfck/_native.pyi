@@ -47,6 +47,31 @@ class TemporaryFolder:
     def remove(self) -> None:
         """Removes the folder of this name, with all its contents."""
 
+def max_gradient_packet_bytes(tensors: Sequence[tuple[int, int, int, int]]) -> int:
+    """
+    The most bytes of a packet: (n_elems, address of indices, of values, n_values) each.
+    """
+
+def encode_gradients(tensors: Sequence[tuple[int, int, int, int]], value_error: float, out: int, out_bytes: int, decoded: int, n_values: int) -> int:
+    """Encodes tensors into memory; returns the length of the packet."""
+
+def gradient_packet_shapes(address: int, n_bytes: int) -> list[tuple[int, int]]:
+    """(n_elems, n_values) of each tensor of a packet, unverified."""
+
+def decode_gradients(address: int, n_bytes: int, indices: int, values: int, n_values: int) -> None:
+    """Verifies a packet and decodes it into memory."""
+
+def add_gradients(address: int, n_bytes: int, weight: float, tensors: Sequence[tuple[int, int]]) -> None:
+    """Verifies a packet and adds it to tensors: (address, n_elems) each."""
+
+def select_largest(values: int, n_values: int, indices: int, n_wanted: int) -> None:
+    """Finds the indices of the largest magnitudes."""
+
+def accumulate_and_select(gradient: int, momentum: int, velocity: int, n_values: int, factor: float, nesterov: bool, indices: int, n_wanted: int) -> None:
+    """
+    Momentum correction, accumulation, and the same; address 0: no momentum.
+    """
+
 def max_message_bytes(dtype: str, shape: Sequence[int], options: EncodeOptions) -> int:
     """The most bytes that a message of the tensor has."""
 
