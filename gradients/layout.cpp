@@ -13,21 +13,9 @@ Error too_short(ByteView bytes, std::uint64_t n_needed) {
       .at_byte(bytes.size());
 }
 
-}  // namespace
-
-SparseShape Packet::shape_of(std::size_t tensor) const noexcept {
-  const std::byte* const at = table.data() + kTensorBytes * tensor;
-  return {load<std::uint32_t>(at), load<std::uint32_t>(at + 4)};
-}
-
-float Packet::scale_of(std::size_t tensor) const noexcept {
-  return load<float>(table.data() + kTensorBytes * tensor + 8);
-}
-
-Result<Packet> read_packet(ByteView bytes) {
-  if (bytes.empty() || bytes[0] != kMark) {
-    return bytes.empty() ? too_short(bytes, kHeaderBytes + kHashBytes)
-                         : corrupt("these bytes are no packet of gradients").at_byte(0);
+Result<Packet> find_parts(ByteView bytes) {
+  if (!bytes.empty() && bytes[0] != kMark) {
+    return corrupt("these bytes are no packet of gradients").at_byte(0);
   }
   if (bytes.size() < kHeaderBytes + kHashBytes) {
     return too_short(bytes, kHeaderBytes + kHashBytes);
@@ -36,9 +24,6 @@ Result<Packet> read_packet(ByteView bytes) {
     return unsupported("the packet of gradients has version " + std::to_string(version) +
                        ", and this library reads version " + std::to_string(kVersion))
         .at_byte(1);
-  }
-  if (load<std::uint16_t>(bytes.data() + 2) != 0) {
-    return corrupt("reserved bytes of the packet are not zero").at_byte(2);
   }
   Packet packet;
   packet.n_tensors = load<std::uint32_t>(bytes.data() + 4);
@@ -55,6 +40,25 @@ Result<Packet> read_packet(ByteView bytes) {
   packet.table = bytes.subspan(kHeaderBytes, table_bytes);
   packet.gaps = bytes.subspan(packet.gaps_at(), gap_bytes);
   packet.values = bytes.subspan(packet.values_at(), value_bytes);
+  return packet;
+}
+
+Result<void> check_hash(ByteView bytes) {
+  const ByteView hashed = bytes.first(bytes.size() - kHashBytes);
+  if (tiled_hash64(hashed) != load<std::uint64_t>(bytes.data() + hashed.size())) {
+    return wrong_checksum(
+               "the checksum of the packet of gradients is wrong: it was changed after it was "
+               "written; receive it again")
+        .at_byte(hashed.size());
+  }
+  return {};
+}
+
+// Checks what the header says, and counts the values.
+Result<Packet> check_counts(ByteView bytes, Packet packet) {
+  if (load<std::uint16_t>(bytes.data() + 2) != 0) {
+    return corrupt("reserved bytes of the packet are not zero").at_byte(2);
+  }
   for (std::size_t i = 0; i < packet.n_tensors; ++i) {
     const SparseShape shape = packet.shape_of(i);
     if (shape.n_values > shape.n_elems) {
@@ -66,16 +70,26 @@ Result<Packet> read_packet(ByteView bytes) {
   return packet;
 }
 
+}  // namespace
+
+SparseShape Packet::shape_of(std::size_t tensor) const noexcept {
+  const std::byte* const at = table.data() + kTensorBytes * tensor;
+  return {load<std::uint32_t>(at), load<std::uint32_t>(at + 4)};
+}
+
+float Packet::scale_of(std::size_t tensor) const noexcept {
+  return load<float>(table.data() + kTensorBytes * tensor + 8);
+}
+
+Result<Packet> read_packet(ByteView bytes) {
+  CFCK_TRY_ASSIGN(const Packet packet, find_parts(bytes));
+  return check_counts(bytes, packet);
+}
+
 Result<Packet> verify_packet(ByteView bytes) {
-  CFCK_TRY_ASSIGN(const Packet packet, read_packet(bytes));
-  const ByteView hashed = bytes.first(bytes.size() - kHashBytes);
-  if (tiled_hash64(hashed) != load<std::uint64_t>(bytes.data() + hashed.size())) {
-    return wrong_checksum(
-               "the checksum of the packet of gradients is wrong: it was changed after it was "
-               "written; receive it again")
-        .at_byte(hashed.size());
-  }
-  return packet;
+  CFCK_TRY_ASSIGN(const Packet packet, find_parts(bytes));
+  CFCK_TRY(check_hash(bytes));
+  return check_counts(bytes, packet);
 }
 
 void write_header(std::uint32_t n_tensors, std::uint32_t n_gap_bytes, std::uint32_t n_value_bytes,
