@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._distributed.collectives import all_gather, broadcast
+from ._distributed.compression import GradientCompression, MomentumWarning
 from ._distributed.fsdp import CompressedAllGather, CompressedReduceScatter
 from ._distributed.gradients import GradientCodec, SparseGradient, select_largest
 from ._distributed.install import FsdpCompression, compress_fsdp
@@ -13,6 +14,8 @@ __all__ = [
     "CompressedReduceScatter",
     "FsdpCompression",
     "GradientCodec",
+    "GradientCompression",
+    "MomentumWarning",
     "SparseGradient",
     "Traffic",
     "all_gather",

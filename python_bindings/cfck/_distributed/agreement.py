@@ -25,6 +25,7 @@ class Operation(enum.IntEnum):
     BROADCAST = 2
     ALL_GATHER_INTO = 3
     REDUCE_SCATTER = 4
+    GRADIENTS = 5
 
 
 class Offer(NamedTuple):
@@ -92,10 +93,15 @@ def _check(rows: list[list[int]], offer: Offer, name: str, own_rank: int) -> Non
                 f"rank {rank} sends frames of version {row[0]}, and rank {own_rank} of version "
                 f"{own[0]}: install the same version of cfck on all"
             )
-        if row[1:3] != own[1:3]:
+        if row[1] != own[1]:
             raise InvalidArgumentError(
-                f"ranks {own_rank} and {rank} do not make the same call: "
-                f"{_called(own)} and {_called(row)}"
+                f"ranks {own_rank} and {rank} do not make the same call: {_called(own)} and "
+                f"{_called(row)}"
+            )
+        if row[2] != own[2]:
+            raise InvalidArgumentError(
+                f"ranks {own_rank} and {rank} do not make the same call: {_called(own)} with other "
+                "arguments, such as src, max_error, ratio or epoch"
             )
         if row[3] != own[3]:
             raise InvalidArgumentError(
@@ -113,7 +119,7 @@ def _check(rows: list[list[int]], offer: Offer, name: str, own_rank: int) -> Non
 
 def _called(row: list[int]) -> str:
     known = {int(operation): operation.name.lower() for operation in Operation}
-    return f"{known.get(row[1], 'another operation')} (variant {row[2]})"
+    return known.get(row[1], "another operation")
 
 
 def gather_numbers(

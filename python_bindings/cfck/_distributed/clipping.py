@@ -1,0 +1,58 @@
+"""Gradients of each tensor, clipped before they are accumulated."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+
+from ..errors import InvalidArgumentError
+
+
+@dataclasses.dataclass(frozen=True)
+class Clipping:
+    """How gradients are clipped; at most one may be given.
+
+    Attributes:
+        value: the largest magnitude of a value.
+        norm: the largest norm of a tensor, of its gradient on this rank.
+        global_norm: the largest norm of a tensor, the root of the mean of its squared norms on all
+            ranks: all scale it alike.
+    """
+
+    value: float | None = None
+    norm: float | None = None
+    global_norm: float | None = None
+
+    def __post_init__(self) -> None:
+        given = [one for one in dataclasses.astuple(self) if one is not None]
+        if len(given) > 1:
+            raise InvalidArgumentError(
+                "give one of clip_value, clip_norm and clip_global_norm, not several"
+            )
+        if not all(math.isfinite(one) and one > 0 for one in given):
+            raise InvalidArgumentError(f"gradients are clipped at a positive number, not {given}")
+
+    def apply(self, gradients: Sequence[torch.Tensor], group: dist.ProcessGroup | None) -> None:
+        """Clips the gradients of one bucket, in place. They may have values that are not finite,
+        which stay so."""
+        if self.value is not None:
+            for gradient in gradients:
+                gradient.clamp_(-self.value, self.value)
+        elif self.norm is not None:
+            for gradient in gradients:
+                _scale(gradient, float(torch.linalg.vector_norm(gradient)), self.norm)
+        elif self.global_norm is not None and gradients:
+            squares = torch.stack([g.double().square().sum() for g in gradients])
+            dist.all_reduce(squares, group=group)
+            norms = (squares / dist.get_world_size(group)).sqrt().tolist()
+            for gradient, norm in zip(gradients, norms, strict=True):
+                _scale(gradient, norm, self.global_norm)
+
+
+def _scale(gradient: torch.Tensor, norm: float, most: float) -> None:
+    if math.isfinite(norm) and norm > most:
+        gradient.mul_(most / norm)

@@ -1,0 +1,40 @@
+"""How many values are sent in the first epochs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..errors import InvalidArgumentError
+
+
+class RatioSchedule:
+    """The share of values that are sent in each epoch.
+
+    Args:
+        ratio: after the warm-up.
+        warmup: the ratios of the first epochs; or how many epochs there are, in which the ratio
+            falls by the same factor from each to the next, and from 1 to the first.
+
+    Raises:
+        InvalidArgumentError: ratios that are not above 0 and at most 1.
+    """
+
+    def __init__(self, ratio: float, warmup: int | Sequence[float] = 0) -> None:
+        if isinstance(warmup, int):
+            if warmup < 0:
+                raise InvalidArgumentError(f"warmup_epochs is 0 or more, not {warmup}")
+            factor = ratio ** (1 / (warmup + 1)) if ratio > 0 else 0.0
+            self._first = [max(factor ** (epoch + 1), ratio) for epoch in range(warmup)]
+        else:
+            self._first = [float(one) for one in warmup]
+        self._last = float(ratio)
+        for one in (*self._first, self._last):
+            if not (math.isfinite(one) and 0 < one <= 1):
+                raise InvalidArgumentError(f"a ratio is above 0 and at most 1, not {one!r}")
+
+    def at(self, epoch: int) -> float:
+        """The ratio in an epoch; the first one is 0."""
+        if epoch < 0:
+            raise InvalidArgumentError(f"an epoch is 0 or more, not {epoch}")
+        return self._first[epoch] if epoch < len(self._first) else self._last
