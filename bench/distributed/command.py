@@ -20,6 +20,7 @@ from common import report
 from common.driver import Benchmark
 from common.targets import COLUMNS as TARGET_COLUMNS
 from common.targets import Goal, Targets
+from distributed import packets
 from distributed.gpt_ranks import RANKS, Kind, train
 
 STEPS = 20
@@ -29,6 +30,14 @@ DENSE = Kind("dense", weights=False, gradients=None)
 WEIGHTS = Kind("weights without loss", weights=True, gradients=None)
 BOTH = Kind("weights and gradients without loss", weights=True, gradients=0.0)
 BOUNDED = Kind("gradients within 0.01 RMS", weights=True, gradients=0.01)
+# For each ratio: goals for matrices and for all tensors, and what values of F16 with places of int32
+# reach.
+PACKETS = {
+    0.01: (Goal(250, 270), Goal(180, 180), 67),
+    0.001: (Goal(1900, 2050), Goal(430, 430), 663),
+}
+PACK_GOAL = Goal(350, 250, smaller=True, text="{:.0f} us".format)
+ADD_GOAL = Goal(100, 100, smaller=True, text="{:.0f} us".format)
 COLUMNS = [
     "communication",
     "weights sent",
@@ -69,6 +78,27 @@ class Distributed(Benchmark):
         what = "reduce-scatter within 0.01 RMS, of dense bytes"
         self.targets.tell("fsdp", "GPT, BF16", what, f"{share:.4f}")
 
+    def packets(self) -> None:
+        """Sizes of packets, and how long they take for each MB of dense F32."""
+        tensors = packets.gradients()
+        for ratio, (of_matrices, of_all, reference) in PACKETS.items():
+            case = f"GPT gradients, {ratio:.1%}"
+            kinds = {
+                "dense F32 / packet, matrices": ([t for t in tensors if t.dim() > 1], of_matrices),
+                "dense F32 / packet, all tensors": (tensors, of_all),
+            }
+            for what, (chosen, goal) in kinds.items():
+                dense = 4 * sum(t.numel() for t in chosen)
+                value = dense / packets.packet_bytes(chosen, ratio)
+                self.targets.judge("packets", case, what, value, goal, f"{reference}: F16, int32")
+            found = packets.times(ratio, 3 if self.options.quick else packets.REPETITIONS)
+            peer = f"{found['torch operations']:.0f} us of torch operations"
+            what = "accumulate, select and pack, each MB"
+            packing = found["select and pack"]
+            self.targets.judge("packets", case, what, packing, PACK_GOAL, peer)
+            what = "unpack and add, each MB"
+            self.targets.judge("packets", case, what, found["unpack and add"], ADD_GOAL)
+
     def _train(self, kind: Kind) -> dict[str, Any]:
         self.n_runs += 1
         store, out = self.scratch / f"store{self.n_runs}", self.scratch / f"out{self.n_runs}"
@@ -92,7 +122,7 @@ class Distributed(Benchmark):
             raise RuntimeError(f"{what} are not those of {name}")
         self.targets.tell("fsdp", "GPT, BF16", what, "equal bit for bit", name)
 
-    rows: ClassVar[Mapping[str, Callable[[Distributed], None]]] = {"fsdp": fsdp}
+    rows: ClassVar[Mapping[str, Callable[[Distributed], None]]] = {"fsdp": fsdp, "packets": packets}
 
     def fail(self, row: str, reason: str) -> None:
         """Errors stand in the table of targets."""
@@ -117,7 +147,8 @@ class Distributed(Benchmark):
         """One page."""
         head = report.page_head("Compressed communication of ranks", command, facts)
         body = ["", "## Targets", "", report.markdown_table(TARGET_COLUMNS, self.targets.lines)]
-        body += ["## Training", "", report.markdown_table(COLUMNS, self.lines)]
+        if self.lines:
+            body += ["## Training", "", report.markdown_table(COLUMNS, self.lines)]
         return {f"distributed-{report.file_stem(facts)}.md": "\n".join([*head, *body])}
 
 
