@@ -30,8 +30,8 @@ DENSE = Kind("dense", weights=False, gradients=None)
 WEIGHTS = Kind("weights without loss", weights=True, gradients=None)
 BOTH = Kind("weights and gradients without loss", weights=True, gradients=0.0)
 BOUNDED = Kind("gradients within 0.01 RMS", weights=True, gradients=0.01)
-# For each ratio: goals for matrices and for all tensors, and what values of F16 with places of int32
-# reach.
+# For each ratio: goals for matrices and for all tensors, and what values of F16 with places of
+# int32 reach.
 PACKETS = {
     0.01: (Goal(250, 270), Goal(180, 180), 67),
     0.001: (Goal(1900, 2050), Goal(430, 430), 663),
