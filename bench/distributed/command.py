@@ -20,7 +20,7 @@ from common import report
 from common.driver import Benchmark
 from common.targets import COLUMNS as TARGET_COLUMNS
 from common.targets import Goal, Targets
-from distributed import packets
+from distributed import local_ranks, packets
 from distributed.gpt_ranks import RANKS, Kind, train
 
 STEPS = 20
@@ -36,6 +36,14 @@ PACKETS = {
     0.01: (Goal(250, 270), Goal(180, 180), 67),
     0.001: (Goal(1900, 2050), Goal(430, 430), 663),
 }
+LOCAL_ROUNDS = 10
+LOCAL_LOSS_GOAL = Goal(1.01, 1.0, smaller=True, text="{:.4f}".format)
+LOCAL_BYTES_GOAL = Goal(4000, 4000, text="{:.0f}".format)
+LOCAL_KINDS = [
+    local_ranks.Kind("dense DistributedDataParallel", None),
+    local_ranks.Kind("local steps without compression", {"ratio": 1.0, "bits": None}),
+    local_ranks.Kind("local steps, 2 %, 2 bits", {}),
+]
 PACK_GOAL = Goal(350, 250, smaller=True, text="{:.0f} us".format)
 ADD_GOAL = Goal(100, 100, smaller=True, text="{:.0f} us".format)
 COLUMNS = [
@@ -57,6 +65,7 @@ class Distributed(Benchmark):
         """Nothing is measured yet."""
         super().__init__(options, scratch)
         self.lines: list[list[str]] = []
+        self.local_lines: list[list[str]] = []
         self.targets = Targets()
         self.n_runs = 0
 
@@ -99,13 +108,35 @@ class Distributed(Benchmark):
             what = "unpack and add, each MB"
             self.targets.judge("packets", case, what, found["unpack and add"], ADD_GOAL)
 
-    def _train(self, kind: Kind) -> dict[str, Any]:
+    def local(self) -> None:
+        """Local steps, sparse and not, beside dense communication, on the same tokens."""
+        steps = 2 * local_ranks.EVERY if self.options.quick else LOCAL_ROUNDS * local_ranks.EVERY
+        found = {}
+        for kind in LOCAL_KINDS:
+            found[kind.name] = self._spawn(local_ranks.train, kind, steps)
+            self.local_lines.append([kind.name, f"{found[kind.name]['loss']:.4f}"])
+            self.say(" | ".join(self.local_lines[-1]))
+        dense, whole, sparse = (found[kind.name] for kind in LOCAL_KINDS)
+        case = f"GPT, {steps} steps"
+        what = "validation loss / that of local steps without compression"
+        ratio = sparse["loss"] / whole["loss"]
+        self.targets.judge(
+            "local", case, what, ratio, LOCAL_LOSS_GOAL, f"dense {dense['loss']:.4f}"
+        )
+        sent, all_bytes = sparse["traffic"]
+        what = "bytes of dense F32 for each that is sent"
+        self.targets.judge("local", case, what, all_bytes / sent, LOCAL_BYTES_GOAL)
+
+    def _spawn(self, function: Callable[..., None], kind: Any, steps: int) -> dict[str, Any]:
         self.n_runs += 1
         store, out = self.scratch / f"store{self.n_runs}", self.scratch / f"out{self.n_runs}"
-        steps = 4 if self.options.quick else STEPS
         arguments = (str(store), kind, steps, str(out))
-        torch.multiprocessing.spawn(train, arguments, nprocs=RANKS)
+        torch.multiprocessing.spawn(function, arguments, nprocs=RANKS)
         found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        return found
+
+    def _train(self, kind: Kind) -> dict[str, Any]:
+        found = self._spawn(train, kind, 4 if self.options.quick else STEPS)
         shares = [self._share(found, what) for what in ("weights", "gradients")]
         cells = [f"{share:.4f}" if share < 1 else "1" for share in shares]
         losses = [f"{found['losses'][at]:.6f}" for at in (0, -1)]
@@ -122,7 +153,11 @@ class Distributed(Benchmark):
             raise RuntimeError(f"{what} are not those of {name}")
         self.targets.tell("fsdp", "GPT, BF16", what, "equal bit for bit", name)
 
-    rows: ClassVar[Mapping[str, Callable[[Distributed], None]]] = {"fsdp": fsdp, "packets": packets}
+    rows: ClassVar[Mapping[str, Callable[[Distributed], None]]] = {
+        "fsdp": fsdp,
+        "packets": packets,
+        "local": local,
+    }
 
     def fail(self, row: str, reason: str) -> None:
         """Errors stand in the table of targets."""
@@ -149,6 +184,9 @@ class Distributed(Benchmark):
         body = ["", "## Targets", "", report.markdown_table(TARGET_COLUMNS, self.targets.lines)]
         if self.lines:
             body += ["## Training", "", report.markdown_table(COLUMNS, self.lines)]
+        if self.local_lines:
+            body += ["## Local steps", ""]
+            body += [report.markdown_table(["communication", "validation loss"], self.local_lines)]
         return {f"distributed-{report.file_stem(facts)}.md": "\n".join([*head, *body])}
 
 

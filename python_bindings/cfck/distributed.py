@@ -7,6 +7,7 @@ from ._distributed.compression import GradientCompression, MomentumWarning
 from ._distributed.fsdp import CompressedAllGather, CompressedReduceScatter
 from ._distributed.gradients import GradientCodec, SparseGradient, select_largest
 from ._distributed.install import FsdpCompression, compress_fsdp
+from ._distributed.local_steps import LocalSteps
 from ._distributed.traffic import Traffic
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "FsdpCompression",
     "GradientCodec",
     "GradientCompression",
+    "LocalSteps",
     "MomentumWarning",
     "SparseGradient",
     "Traffic",

@@ -26,6 +26,7 @@ class Operation(enum.IntEnum):
     ALL_GATHER_INTO = 3
     REDUCE_SCATTER = 4
     GRADIENTS = 5
+    LOCAL_STEPS = 6
 
 
 class Offer(NamedTuple):

@@ -1,0 +1,200 @@
+"""Training with few rounds of communication (docs/distributed.md).
+
+Ranks train on their own for some steps, and then apply the average of what they have changed:
+DiLoCo (Douillard et al., 2023), with outer updates that are sparse and have few bits, and error
+feedback in place of outer momentum, as SparseLoCo has it (Sarfi et al., 2025).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from ..errors import InvalidArgumentError, UnsupportedError
+from .agreement import Offer, Operation, encode_all
+from .collectives import broadcast
+from .gradients import GradientCodec, SparseGradient, select_largest
+from .traffic import Traffic
+from .transport import gather_frames
+
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+# The largest values are chosen in each chunk, so that every part of a tensor moves.
+_CHUNK = 4096
+
+
+class LocalSteps:
+    """Lets ranks train on their own, and meet after some steps.
+
+    All ranks make one for their replica, which is no DistributedDataParallel; parameters and
+    buffers of rank 0 are sent to all. After each step of the optimizer, whichever it is, all call
+    step().
+
+    Args:
+        model: this rank's replica, with parameters of F32, BF16 or F16.
+        every: how many steps ranks train on their own.
+        ratio: the share of values that is sent at a meeting, of each 4096 values of a tensor; 1.0:
+            all of them.
+        bits: about how many bits a value takes, beside its place: values are sent within 2 / 2^bits
+            of the root mean square of those that are sent of the tensor. None: no bit is lost.
+        outer_lr: by how much of the average of all changes the weights move.
+        outer_momentum: of these averages; 0.0 where what is not sent is kept (``decay``).
+        decay: how much of what was not sent counts at the next meeting, 1.0: all of it.
+        process_group: None: that of all ranks.
+
+    Attributes:
+        traffic: what this rank has sent, beside one dense gradient of F32 for each step.
+
+    Raises:
+        CfckError: InvalidArgumentError for values out of range; UnsupportedError for other dtypes;
+            on all ranks, where their models differ.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        every: int = 30,
+        *,
+        ratio: float = 0.02,
+        bits: int | None = 2,
+        outer_lr: float = 1.0,
+        outer_momentum: float = 0.0,
+        decay: float = 0.95,
+        process_group: dist.ProcessGroup | None = None,
+    ) -> None:
+        _check(every, ratio, bits, outer_momentum, decay)
+        self._every, self._ratio = every, ratio
+        self._outer_lr, self._outer_momentum, self._decay = outer_lr, outer_momentum, decay
+        self._codec = GradientCodec(0.0 if bits is None else 2.0 / 2**bits)
+        self._group = process_group
+        self._n_steps = 0
+        self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        for name, parameter in self._parameters.items():
+            if parameter.dtype not in _DTYPES:
+                raise UnsupportedError(f"{name} is {parameter.dtype}, and not F32, BF16 or F16")
+        source = 0 if process_group is None else dist.get_global_rank(process_group, 0)
+        for tensor in (*model.parameters(), *model.buffers()):
+            broadcast(tensor.data, source, group=process_group)
+        self._outer = {n: _flat(p) for n, p in self._parameters.items()}
+        self._residual = {n: torch.zeros_like(t) for n, t in self._outer.items()}
+        self._momentum = {n: torch.zeros_like(t) for n, t in self._outer.items()}
+        self.traffic = Traffic()
+
+    def step(self) -> bool:
+        """Counts a step of the optimizer; after ``every`` of them ranks meet.
+
+        Returns:
+            Whether they did: then all have the same weights.
+
+        Raises:
+            CfckError: as cfck.distributed.all_gather(), on all ranks where one makes another call.
+        """
+        self._n_steps += 1
+        self.traffic.add(0, 4 * self._n_values())
+        if self._n_steps % self._every:
+            return False
+        self._meet()
+        return True
+
+    def _meet(self) -> None:
+        names = list(self._outer)
+        anchor = next(iter(self._parameters.values()))
+        offered: list[SparseGradient] = []
+        decoded: list[torch.Tensor] = []
+
+        def encode() -> list[torch.Tensor]:
+            for name in names:
+                residual = self._residual[name].mul_(self._decay)
+                residual.add_(self._outer[name]).sub_(_flat(self._parameters[name]))
+                offered.append(_largest_of_chunks(residual, self._ratio))
+            packet, found = self._codec.encode(offered)
+            decoded.extend(found)
+            return [packet]
+
+        offer = Offer(Operation.LOCAL_STEPS, anchor, 1, variant=self._n_values())
+        agreed = encode_all(offer, encode, self._group)
+        for name, given, sent in zip(names, offered, decoded, strict=True):
+            left = (given.values - sent).nan_to_num_(0.0, 0.0, 0.0)
+            self._residual[name][given.indices] = left
+        averages = [torch.zeros_like(self._outer[name]) for name in names]
+        world = dist.get_world_size(self._group)
+
+        def take(frames: list[torch.Tensor]) -> None:
+            for packet in frames:
+                self._codec.add(packet, averages, 1 / world)
+
+        lengths = [length for (length,) in agreed.lengths]
+        gather_frames(agreed.frames[0], lengths, self._group, anchor.device, take).wait()
+        self.traffic.sent_bytes += max(lengths) + agreed.n_bytes
+        for name, average in zip(names, averages, strict=True):
+            momentum = self._momentum[name].mul_(self._outer_momentum).add_(average)
+            self._outer[name].sub_(momentum, alpha=self._outer_lr)
+            parameter = self._parameters[name]
+            with torch.no_grad():
+                parameter.copy_(self._outer[name].view(parameter.shape))
+
+    def _n_values(self) -> int:
+        return sum(tensor.numel() for tensor in self._outer.values())
+
+    def state_dict(self) -> dict[str, Any]:
+        """What this rank needs to go on, for its checkpoint, beside the model and its optimizer."""
+        copied = {
+            part: {name: tensor.clone() for name, tensor in tensors.items()}
+            for part, tensors in self._parts().items()
+        }
+        return {"n_steps": self._n_steps, **copied}
+
+    def load_state_dict(self, state: Mapping[str, Any], *, joins: bool = False) -> None:
+        """Goes on from a state_dict().
+
+        Args:
+            state: that of this rank.
+            joins: it is that of another rank, whose weights this one takes when it joins: what
+                that one has not sent is not this one's.
+
+        Raises:
+            InvalidArgumentError: it is of another model. Nothing was changed then.
+        """
+        for part, tensors in self._parts().items():
+            sizes = {name: tensor.numel() for name, tensor in tensors.items()}
+            given = {name: tensor.numel() for name, tensor in state[part].items()}
+            if sizes != given:
+                raise InvalidArgumentError(f"the state has other parameters in {part}")
+        self._n_steps = int(state["n_steps"])
+        for part, tensors in self._parts().items():
+            for name, tensor in tensors.items():
+                tensor.copy_(state[part][name])
+        if joins:
+            for tensor in self._residual.values():
+                tensor.zero_()
+
+    def _parts(self) -> dict[str, dict[str, torch.Tensor]]:
+        return {"outer": self._outer, "residual": self._residual, "momentum": self._momentum}
+
+
+def _check(every: int, ratio: float, bits: int | None, outer_momentum: float, decay: float) -> None:
+    if every < 1:
+        raise InvalidArgumentError(f"every is 1 or more, not {every}")
+    if not 0 < ratio <= 1:
+        raise InvalidArgumentError(f"ratio is above 0 and at most 1, not {ratio!r}")
+    if bits is not None and not 1 <= bits <= 16:
+        raise InvalidArgumentError(f"bits is 1 to 16, or None, not {bits!r}")
+    if not (0 <= outer_momentum < 1 and 0 <= decay <= 1):
+        raise InvalidArgumentError("outer_momentum is at least 0 and below 1, decay at most 1")
+
+
+def _flat(parameter: torch.Tensor) -> torch.Tensor:
+    return parameter.detach().reshape(-1).to("cpu", torch.float32, copy=True)
+
+
+def _largest_of_chunks(values: torch.Tensor, ratio: float) -> SparseGradient:
+    found = []
+    for begin in range(0, values.numel(), _CHUNK):
+        chunk = values[begin : begin + _CHUNK]
+        found.append(select_largest(chunk, math.ceil(ratio * chunk.numel())) + begin)
+    indices = torch.cat(found) if found else torch.empty(0, dtype=torch.int64)
+    return SparseGradient(values.numel(), indices, values[indices])
