@@ -43,6 +43,18 @@ class StandardStreams : public ::testing::Test {
   std::vector<std::string> environment;
 };
 
+// The error names the folder that is full, and nothing is left in it.
+TEST_F(StandardStreams, NoRoomForStandardInput) {
+  RunOptions options = from(model);
+  options.max_file_bytes = 1000;
+  const Outcome outcome = run({"convert", "-", folder / "out.cfck"}, options);
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_NE(outcome.err.find("cannot keep standard input in '" + (folder / "tmp") + "'; "),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_FALSE(fs::exists(folder / "out.cfck"));
+}
+
 TEST_F(StandardStreams, ConvertFromOneToTheOther) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"convert", "-", "-"}, {"convert", "-"}, {"convert", "-q", "-"}}) {

@@ -5,8 +5,11 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/files/access.hpp"
 #include "base/text.hpp"
@@ -14,12 +17,14 @@
 #include "cfck/archive_writer.hpp"
 #include "model/folder/files/folder_names.hpp"
 #include "model/folder/files/temporary_folder.hpp"
+#include "model/folder/find_model.hpp"
 #include "model/folder/model_folder.hpp"
 #include "model/folder/shard_index.hpp"
 #include "model/folder/written_folder.hpp"
 #include "tools/convert/convert.hpp"
 #include "tools/convert/copy.hpp"
 #include "tools/convert/tensor_comparison.hpp"
+#include "tools/convert/training_state.hpp"
 #include "tools/measure/target_check.hpp"
 #include "tools/output/interrupt.hpp"
 
@@ -184,19 +189,72 @@ class ShardConversion {
     return check_target(*target, *totals);
   }
 
-  // Copies what is beside the tensors of a folder.
+  // Copies what is beside the model of a folder, and warns of tensors that are not of it.
   Result<void> copy_others(const std::string& made) {
     std::error_code ignored;
     if (!fs::is_directory(options_.input, ignored)) return {};
-    CFCK_TRY_ASSIGN(const model::FolderContents contents, model::read_folder(options_.input));
+    CFCK_TRY_ASSIGN(model::FolderContents contents, model::read_folder(options_.input));
+    take_tensor_files(contents);
+    keep_training_state(contents, options_);
     for (const std::string& name : contents.other_files) {
+      if (fs::exists(made + "/" + name, ignored)) {
+        return invalid_argument("'" + escaped(name) + "' in '" + escaped(options_.input) +
+                                "' has the name of a file that is written; rename it, or choose "
+                                "another name for the shards");
+      }
       CFCK_TRY(model::make_parents_like(made, name, options_.input));
       CFCK_TRY(copy_file((fs::path(options_.input) / name).string(), made + "/" + name));
     }
     written_.other_files = contents.other_files;
     report_.copied = contents.other_files;
-    report_.copied_from_outside = contents.outside_files;
+    std::erase_if(contents.outside_files, [&](const std::string& name) {
+      return std::ranges::find(contents.other_files, name) == contents.other_files.end();
+    });
+    report_.copied_from_outside = std::move(contents.outside_files);
+    if (!contents.tensor_files.empty()) {
+      report_.warnings.push_back(left_out_text(contents.tensor_files));
+    }
     return {};
+  }
+
+  // Makes `tensor_files` those that the model is not made of, in any format that folders have, and
+  // takes them, and indexes, out of the files that are copied: readers would find two models.
+  void take_tensor_files(model::FolderContents& contents) const {
+    std::error_code ignored;
+    std::set<fs::path> of_model;
+    for (const ArchiveFile& file : archive_->files()) {
+      of_model.insert(fs::canonical(file.path, ignored));
+    }
+    const auto is_any = [](const std::string& path, auto&& is_one) {
+      const auto formats = model::archive_formats();
+      const std::string name = fs::path(path).filename().string();
+      return std::any_of(formats.begin(), formats.end(),
+                         [&](const model::ArchiveFormat* format) { return is_one(name, *format); });
+    };
+    std::erase_if(contents.other_files, [&](const std::string& name) {
+      if (is_any(name, model::may_be_model)) {
+        contents.tensor_files.push_back(name);
+        return true;
+      }
+      return is_any(name, model::is_index_name);
+    });
+    std::erase_if(contents.tensor_files, [&](const std::string& name) {
+      return of_model.contains(fs::canonical(fs::path(options_.input) / name, ignored));
+    });
+    std::sort(contents.tensor_files.begin(), contents.tensor_files.end());
+  }
+
+  static std::string left_out_text(const std::vector<std::string>& files) {
+    constexpr std::size_t kMaxListed = 5;
+    std::string text = fmt::format(
+        "{} of tensors left out, which {} not of the model that was converted; convert "
+        "{} separately: ",
+        files.size() == 1 ? "1 file" : fmt::format("{} files", files.size()),
+        files.size() == 1 ? "is" : "are", files.size() == 1 ? "it" : "them");
+    for (std::size_t i = 0; i < std::min(files.size(), kMaxListed); ++i) {
+      text.append(i == 0 ? "'" : ", '").append(escaped(files[i])).append("'");
+    }
+    return files.size() > kMaxListed ? text + ", ..." : text;
   }
 
   const ConvertOptions& options_;

@@ -61,10 +61,13 @@ Result<void> write_to_file(int file, std::span<const char> bytes, const std::str
     const ssize_t n_bytes = ::write(file, bytes.data(), bytes.size());
     if (n_bytes < 0 && errno == EINTR) continue;
     if (n_bytes < 0) {
-      return stream_problem("cannot keep standard input in '" + escaped(path) +
+      // Messages call the copy "-"; what is full is around the folder that it has to itself.
+      const int number = errno;
+      const std::string around = fs::path(path).parent_path().parent_path().string();
+      return stream_problem("cannot keep standard input in '" + escaped(around) +
                                 "'; the environment variable TMPDIR can name a folder with more "
                                 "room",
-                            errno);
+                            number);
     }
     bytes = bytes.subspan(static_cast<std::size_t>(n_bytes));
   }

@@ -208,6 +208,14 @@ TEST(ConvertFormats, FoldersWithTrainingState) {
   EXPECT_EQ(read_file(folder / "back/optimizer.cfck"),
             read_file(folder / "run-cfck/optimizer.cfck"));
   EXPECT_FALSE(fs::exists(folder / "back/optimizer.safetensors"));
+  // So do shards, in either format.
+  for (const char* out : {"shards/model.cfck", "others/model.safetensors"}) {
+    const Outcome shards = convert({folder / "run-cfck", folder / out, "--max-shard-size", "1GB"});
+    ASSERT_EQ(shards.code, 0) << shards.err;
+    EXPECT_EQ(shards.err, "");
+    EXPECT_EQ(read_file((fs::path(folder / out).parent_path() / "optimizer.cfck").string()),
+              read_file(folder / "run-cfck/optimizer.cfck"));
+  }
 }
 
 // Files of PyTorch without a model beside them are checkpoints, each by itself.

@@ -104,6 +104,33 @@ TEST(ConvertFolder, IntoShards) {
   EXPECT_EQ(run({"convert", folder / "m", folder / "d", "--max-shard-size", "few"}).code, 2);
 }
 
+// Other files of tensors are named, and never copied over or beside the shards of the model.
+TEST(ConvertFolder, IntoShardsLeavesOtherModelsOut) {
+  const TemporaryFolder folder;
+  write_file(folder / "one.safetensors", shard("w", 1));
+  fs::create_directories(folder / "m/sub");
+  ASSERT_EQ(run({"convert", folder / "one.safetensors", folder / "m/model.cfck"}).code, 0);
+  write_file(folder / "m/other.safetensors", shard("w", 2));
+  write_file(folder / "m/sub/model.safetensors", shard("w", 3));
+  write_file(folder / "m/notes.txt", "notes");
+  const std::string digest = digest_of(folder / "m/model.cfck");
+  for (const char* out : {"a/model.cfck", "b/model.safetensors", "c/parts.cfck"}) {
+    const Outcome made =
+        run({"convert", "--verify", folder / "m", folder / out, "--max-shard-size", "1GB"});
+    ASSERT_EQ(made.code, 0) << made.err;
+    EXPECT_NE(made.err.find("2 files of tensors left out"), std::string::npos) << made.err;
+    EXPECT_NE(made.err.find("'other.safetensors', 'sub/model.safetensors'"), std::string::npos);
+    const fs::path written = fs::path(folder / out);
+    EXPECT_EQ(digest_of(written.string()), digest);
+    std::size_t n_files = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(written.parent_path())) {
+      n_files += entry.is_regular_file() ? 1 : 0;
+    }
+    EXPECT_EQ(n_files, 2U) << out;
+    EXPECT_TRUE(fs::exists(written.parent_path() / "notes.txt"));
+  }
+}
+
 // A pipeline has models in folders, as diffusers lays them out.
 TEST(FolderOfModels, APipelineIsTakenByAllCommands) {
   const TemporaryFolder folder;
