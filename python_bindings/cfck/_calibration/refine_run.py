@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from .. import _native
+from .._common.checks import check_utf8
 from .._common.progress import Counter, Progress
 from .._evaluation.outputs import (
     check_batches,
@@ -134,7 +135,7 @@ def _aims(options: Mapping[str, Any]) -> dict[str, Any]:
     for name, aim in _AIMS.items():
         value = options[name]
         if isinstance(value, str) and name in parsers:
-            value = parsers[name](value)
+            value = parsers[name](check_utf8(value))
         if value is not None:
             aims[name] = aim(value)
     return aims

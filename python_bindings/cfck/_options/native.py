@@ -39,6 +39,7 @@ def native_options(
     for name in EffortOptions.__annotations__:
         if not isinstance(options[name], str):
             raise TypeError(f"{name} is str, not {type(options[name]).__name__}: {options[name]!r}")
+        check_utf8(options[name])
     return _native.EncodeOptions(
         plain=_native_tensor_options(options, ""),
         size=_size(options.get("size")),
@@ -59,7 +60,7 @@ def native_options(
 
 def check_threads(threads: int) -> int:
     if not isinstance(threads, int) or not 0 <= threads < 1 << 16:
-        raise InvalidArgumentError(f"threads is a number from 0 (all) up, not {threads!r}")
+        raise InvalidArgumentError(f"threads is a number from 0 (all) to 65535, not {threads!r}")
     return threads
 
 
@@ -82,7 +83,7 @@ def check_limits(limits: Any) -> dict[str, int]:
         raise TypeError(f"limits is a dict of names to sizes, not {type(limits).__name__}")
     checked: dict[str, int] = {}
     for name, size in limits.items():
-        checked[str(name)] = _limit(f"limit {name}", size)
+        checked[check_utf8(str(name))] = _limit(f"limit {name}", size)
     return checked
 
 
@@ -101,7 +102,7 @@ def check_max_decoded_bytes(size: Any, limits: Mapping[str, int]) -> int:
 
 def _limit(what: str, size: Any) -> int:
     if isinstance(size, str):
-        size = _native.parse_size(size)
+        size = _native.parse_size(check_utf8(size))
     if isinstance(size, bool) or not isinstance(size, int) or not 0 < size < 1 << 64:
         raise InvalidArgumentError(f"{what} is a number above 0, or a size as text, not {size!r}")
     return size
@@ -194,12 +195,15 @@ def _native_tensor_options(options: Mapping[str, Any], where: str) -> _native.Te
     quality = options.get("quality")
     if quality is not None and not isinstance(quality, str):
         raise wrong("quality", "str")
+    for word in (codec, steps, quality):
+        if word is not None:
+            check_utf8(word)
     errors: dict[str, float | None] = {}
     for name in _NUMBERS:
         value = options.get(name)
         if isinstance(value, str) and name in _PARSERS:
             try:
-                value = _PARSERS[name](value)
+                value = _PARSERS[name](check_utf8(value))
             except InvalidArgumentError as error:
                 raise InvalidArgumentError(f"{where}{error}") from None
         if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
@@ -250,7 +254,7 @@ def _size(size: Any) -> int | None:
     if size is None:
         return None
     if isinstance(size, str):
-        return _native.parse_size(size)
+        return _native.parse_size(check_utf8(size))
     if isinstance(size, bool) or not isinstance(size, numbers.Integral):
         raise TypeError(f'size is a number of bytes or a str like "60MB", not {size!r}')
     n_bytes = int(size)

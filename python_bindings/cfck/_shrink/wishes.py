@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _native
+from .._common.checks import check_utf8
 from ..errors import InvalidArgumentError
 
 # Fewer examples cannot be split in any useful way.
@@ -27,7 +28,7 @@ def targets_of(given: Mapping[str, Any]) -> dict[str, Any]:
         )
     targets = {name: given[name] for name in named if name != "keep"}
     if isinstance(targets.get("size"), str):
-        targets["size"] = _native.parse_size(targets["size"])
+        targets["size"] = _native.parse_size(check_utf8(targets["size"]))
     for name, value in targets.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not 0 < value < math.inf:

@@ -3,6 +3,7 @@
 import typing
 
 import cfck
+import cfck.torch
 import pytest
 from cfck._options.kinds import TensorOptions
 from conftest import weights
@@ -13,3 +14,25 @@ def test_types_name_the_codecs_of_the_library():
     listed = f"{', '.join(names[:-1])} or {names[-1]}"
     with pytest.raises(ValueError, match=f'unknown codec "zip"; it may be {listed}'):
         cfck.compress(weights(8, 8), codec="zip")
+
+
+@pytest.mark.parametrize(
+    "name", ["codec", "steps", "quality", "entropy", "level", "nmse", "psnr", "size"]
+)
+def test_half_a_surrogate_pair_is_no_word(name):
+    with pytest.raises(ValueError, match=r"'high\\ud800' is not valid Unicode"):
+        cfck.torch.save({"w": weights(8, 8)}, **{name: "high\ud800"})
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_decoded_bytes": "1\ud800"}, {"limits": {"max_decoded_bytes\ud800": 1}}]
+)
+def test_half_a_surrogate_pair_is_no_limit(options):
+    data = cfck.torch.save({"w": weights(8, 8)})
+    with pytest.raises(ValueError, match="is not valid Unicode"):
+        cfck.torch.load(data, **options)
+
+
+def test_the_largest_number_of_threads_is_named():
+    with pytest.raises(ValueError, match="threads is a number from 0 .all. to 65535, not 65536"):
+        cfck.torch.save({"w": weights(8, 8)}, threads=65536)
