@@ -82,7 +82,7 @@ def broadcast(
     offer = Offer(Operation.BROADCAST, tensor, n_frames=1, variant=src)
     (frame,), lengths, _ = encode_all(
         offer,
-        lambda: [encode_frame(on_host(tensor), {}) if is_source else torch.empty(0)],
+        lambda: [encode_frame(on_host(tensor), {}) if is_source else torch.empty(0, device="cpu")],
         group,
     )
     length = max(n for (n,) in lengths)

@@ -47,7 +47,7 @@ class _Accumulated:
     def __init__(self, name: str, parameter: nn.Parameter, has_momentum: bool) -> None:
         self.name = name
         self.is_matrix = parameter.dim() > 1
-        self.velocity = torch.zeros(parameter.numel(), dtype=torch.float32)
+        self.velocity = torch.zeros(parameter.numel(), dtype=torch.float32, device="cpu")
         self.momentum = torch.zeros_like(self.velocity) if has_momentum else None
         self.saved: tuple[torch.Tensor, torch.Tensor | None] | None = None
 
@@ -68,7 +68,7 @@ class _Accumulated:
         """Accumulates a gradient, and returns what is to be sent."""
         n = self.velocity.numel()
         k = min(n, math.ceil(ratio * n))
-        indices = torch.empty(k, dtype=torch.int32)
+        indices = torch.empty(k, dtype=torch.int32, device="cpu")
         _native.accumulate_and_select(
             gradient.data_ptr(),
             0 if self.momentum is None else self.momentum.data_ptr(),
@@ -338,7 +338,10 @@ class _Step:
         state._clipping.apply(gradients, state._group)
         bad = [t.name for t, g in zip(self.tensors, gradients, strict=True) if not _is_finite(g)]
         if bad and state._scaler is not None:
-            return [torch.zeros(8, dtype=torch.uint8), torch.zeros(8, dtype=torch.uint8)]
+            return [
+                torch.zeros(8, dtype=torch.uint8, device="cpu"),
+                torch.zeros(8, dtype=torch.uint8, device="cpu"),
+            ]
         if bad and state._raises:
             raise InvalidArgumentError(f"the gradient of {bad[0]} has values that are not finite")
         for one, gradient, is_sent in zip(self.tensors, gradients, self.is_sent, strict=True):
@@ -349,7 +352,7 @@ class _Step:
             if is_sent:
                 self.offered.append(taken)
         packet, self.decoded = state._codec.encode(self.offered)
-        return [packet, torch.empty(0, dtype=torch.uint8)]
+        return [packet, torch.empty(0, dtype=torch.uint8, device="cpu")]
 
     def _gradients(self) -> list[torch.Tensor]:
         """Copies of the gradients, flat, on the host, in unscaled units, with weight decay."""

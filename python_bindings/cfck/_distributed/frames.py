@@ -48,10 +48,10 @@ def encode_frame(flat: torch.Tensor, options: MessageOptions) -> torch.Tensor:
     """The frame of a contiguous tensor of the host with one dimension: bytes on the host."""
     pieces = [_as_floats(piece) for piece in pieces_of(flat)]
     parts = _each(lambda piece: _encode(piece, options), pieces)
-    lengths = torch.tensor([part.numel() for part in parts], dtype=torch.int64)
+    lengths = torch.tensor([part.numel() for part in parts], dtype=torch.int64, device="cpu")
     n_bytes = 8 * len(parts) + int(lengths.sum())
     # It is never empty: gloo sends no tensors without bytes.
-    padding = torch.zeros(-n_bytes % 8 if parts else 8, dtype=torch.uint8)
+    padding = torch.zeros(-n_bytes % 8 if parts else 8, dtype=torch.uint8, device="cpu")
     return torch.cat([lengths.view(torch.uint8), *parts, padding])
 
 
@@ -74,7 +74,7 @@ def decode_frame(frame: torch.Tensor, out: torch.Tensor) -> None:
 def _encode(piece: torch.Tensor, options: MessageOptions) -> torch.Tensor:
     lossless = piece.dtype == torch.uint8 or not piece.dtype.is_floating_point
     chosen: MessageOptions = _without_loss(options) if lossless else options
-    memory = torch.empty(max_message_bytes(piece, options=chosen), dtype=torch.uint8)
+    memory = torch.empty(max_message_bytes(piece, options=chosen), dtype=torch.uint8, device="cpu")
     return memory[: encode_message(piece, out=memory, options=chosen)]
 
 
@@ -97,7 +97,7 @@ def _decode(part: torch.Tensor, out: torch.Tensor) -> None:
     if out.data_ptr() % dtype.itemsize == 0 and out.storage_offset() % dtype.itemsize == 0:
         decode_message(part, out=out.view(dtype))
     else:
-        values = torch.empty(out.numel() // dtype.itemsize, dtype=dtype)
+        values = torch.empty(out.numel() // dtype.itemsize, dtype=dtype, device="cpu")
         out.copy_(decode_message(part, out=values).view(torch.uint8))
 
 

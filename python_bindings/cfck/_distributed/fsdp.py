@@ -154,7 +154,9 @@ class CompressedReduceScatter(_Collective):
 
         def encode() -> list[torch.Tensor]:
             return [
-                torch.empty(0, dtype=torch.uint8) if rank == own else self._encode(part)
+                torch.empty(0, dtype=torch.uint8, device="cpu")
+                if rank == own
+                else self._encode(part)
                 for rank, part in enumerate(parts)
             ]
 
@@ -245,7 +247,7 @@ def _decode_into(frame: torch.Tensor, out: torch.Tensor) -> None:
     if out.device.type == "cpu":
         decode_frame(frame, out)
     else:
-        out.copy_(_decoded(frame, torch.empty(out.shape, dtype=out.dtype)))
+        out.copy_(_decoded(frame, torch.empty(out.shape, dtype=out.dtype, device="cpu")))
 
 
 def _done(result: torch.Tensor) -> dist.Work:

@@ -13,8 +13,8 @@ from .._io.opening import readable
 from ..errors import InvalidArgumentError, LimitExceededError
 
 # So much is allocated for a packet without being told to.
-_MAX_VALUES = 1 << 30
-_MAX_RATIO = 4096  # values for each byte
+_MAX_VALUES = 1 << 24
+_MAX_RATIO = 64  # values for each byte
 
 
 class SparseGradient(NamedTuple):
@@ -74,9 +74,11 @@ class GradientCodec:
                     f"there are {indices.numel()} indices and {values.numel()} values"
                 )
             places.append((n_elems, indices.data_ptr(), values.data_ptr(), values.numel()))
-        packet = torch.empty(_native.max_gradient_packet_bytes(places), dtype=torch.uint8)
+        packet = torch.empty(
+            _native.max_gradient_packet_bytes(places), dtype=torch.uint8, device="cpu"
+        )
         counts = [values.numel() for _, _, values in held]
-        decoded = torch.empty(sum(counts), dtype=torch.float32)
+        decoded = torch.empty(sum(counts), dtype=torch.float32, device="cpu")
         n_bytes = _native.encode_gradients(
             places,
             self.value_error,
@@ -92,8 +94,8 @@ class GradientCodec:
 
         Raises:
             CfckError: ChecksumError, CorruptError, TruncatedError for damaged bytes;
-                UnsupportedError for those of a newer version; LimitExceededError for more than 2^30
-                values of fewer bytes than such a packet has.
+                UnsupportedError for those of a newer version; LimitExceededError for more than 2^24
+                values and 64 for each byte.
         """
         data = readable(packet)
         shapes = _native.gradient_packet_shapes(data.ctypes.data, data.nbytes)
@@ -101,8 +103,8 @@ class GradientCodec:
         total = sum(counts)
         if total > max(_MAX_VALUES, _MAX_RATIO * data.nbytes):
             raise LimitExceededError(f"a packet of {data.nbytes} bytes says that it has {total}")
-        indices = torch.empty(total, dtype=torch.int32)
-        values = torch.empty(total, dtype=torch.float32)
+        indices = torch.empty(total, dtype=torch.int32, device="cpu")
+        values = torch.empty(total, dtype=torch.float32, device="cpu")
         _native.decode_gradients(
             data.ctypes.data, data.nbytes, indices.data_ptr(), values.data_ptr(), total
         )
@@ -151,7 +153,7 @@ def select_largest(values: torch.Tensor, k: int) -> torch.Tensor:
     flat = _floats(values)
     if not 0 <= k <= flat.numel():
         raise InvalidArgumentError(f"k is {k}, and there are {flat.numel()} values")
-    indices = torch.empty(k, dtype=torch.int32)
+    indices = torch.empty(k, dtype=torch.int32, device="cpu")
     _native.select_largest(flat.data_ptr(), flat.numel(), indices.data_ptr(), k)
     return indices.to(torch.int64) & 0xFFFFFFFF
 

@@ -196,5 +196,5 @@ def _largest_of_chunks(values: torch.Tensor, ratio: float) -> SparseGradient:
     for begin in range(0, values.numel(), _CHUNK):
         chunk = values[begin : begin + _CHUNK]
         found.append(select_largest(chunk, math.ceil(ratio * chunk.numel())) + begin)
-    indices = torch.cat(found) if found else torch.empty(0, dtype=torch.int64)
+    indices = torch.cat(found) if found else torch.empty(0, dtype=torch.int64, device="cpu")
     return SparseGradient(values.numel(), indices, values[indices])

@@ -45,6 +45,14 @@ def test_bytes_of_two_dtypes_at_odd_places():
     assert torch.equal(out[1:], mixed)
 
 
+def test_a_default_device_does_not_count():
+    values = weights(5000).bfloat16()
+    with torch.device("meta"):
+        frame = frames.encode_frame(values, {})
+    assert frame.device.type == "cpu"
+    round_trip(values)
+
+
 def test_every_damaged_byte_is_found():
     values = weights(2000).bfloat16()
     frame = frames.encode_frame(values, {})

@@ -64,6 +64,26 @@ def test_a_packet_is_short():
     assert packet.numel() * 8 / 10_486 < 12.5  # of which 8.08 are those of random places
 
 
+def test_a_default_device_does_not_count():
+    values = weights(10_000)
+    codec = GradientCodec()
+    with torch.device("meta"):
+        packet, (decoded,) = codec.encode([largest(values, 100)])
+        (found,) = codec.decode(packet)
+    assert bits(found.values) == bits(decoded)
+
+
+def test_a_packet_that_claims_too_much():
+    n = (1 << 24) + 1
+    values = torch.full((n,), 0.5)
+    packet, _ = GradientCodec().encode([SparseGradient(n, torch.arange(n), values)])
+    with pytest.raises(cfck.LimitExceededError):
+        GradientCodec().decode(packet)
+    total = torch.zeros(n)
+    GradientCodec().add(packet, [total])
+    assert torch.allclose(total, values)
+
+
 def test_damage():
     codec = GradientCodec()
     packet, _ = codec.encode([largest(weights(10_000), 100)])
