@@ -210,7 +210,13 @@ class GradientCompression:
         """
         if bucket.index() == 0:
             self._is_undone = False
-        tensors = [self._tensors[parameter] for parameter in bucket.parameters()]
+        try:
+            tensors = [self._tensors[parameter] for parameter in bucket.parameters()]
+        except KeyError:
+            raise InvalidArgumentError(
+                "the state was made for another model than the one whose gradients are averaged, "
+                "or before its parameters were replaced"
+            ) from None
         if self._is_undone:
             return _completed(bucket.buffer().fill_(math.nan))
         step = _Step(self, tensors, bucket)

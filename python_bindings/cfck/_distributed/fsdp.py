@@ -206,11 +206,9 @@ class CompressedReduceScatter(_Collective):
 
     def _encode(self, part: torch.Tensor) -> torch.Tensor:
         options: MessageOptions = {}
-        if self._max_error:
-            finite = part[part.isfinite()].double()
-            bound = self._max_error * math.sqrt(float(finite.square().mean())) if len(finite) else 0
-            if bound > 0:
-                options["max_abs_error"] = bound
+        bound = self._max_error * _root_mean_square(part) if self._max_error else 0.0
+        if bound > 0:
+            options["max_abs_error"] = bound
         return encode_frame(part, options)
 
     def _sum(self, own: torch.Tensor, received: list[torch.Tensor], own_rank: int) -> torch.Tensor:
@@ -231,6 +229,15 @@ class CompressedReduceScatter(_Collective):
             left = torch.zeros_like(part) if rank == own_rank else part - _decoded(frame, part)
             lost.append(left.nan_to_num_(0.0, 0.0, 0.0))
         self._residual = torch.cat(lost)
+
+
+def _root_mean_square(values: torch.Tensor) -> float:
+    """Of the finite ones; 0.0 where there are none."""
+    norm = float(torch.linalg.vector_norm(values, dtype=torch.float64))
+    if not math.isfinite(norm):
+        values = values[values.isfinite()]
+        norm = float(torch.linalg.vector_norm(values, dtype=torch.float64))
+    return norm / math.sqrt(len(values)) if len(values) else 0.0
 
 
 def _n_bytes(tensor: torch.Tensor) -> int:

@@ -303,6 +303,88 @@ def test_gradients_accumulated_without_sync(two):
     same_on_all_ranks(two(accumulated, 3))
 
 
+def uneven():
+    """Rank 1 has two batches more."""
+    model = make()
+    state = GradientCompression(model, 0.1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    ddp = DistributedDataParallel(model)
+    ddp.register_comm_hook(state, GradientCompression.hook)
+    with ddp.join():
+        for step in range(3 + 2 * dist.get_rank()):
+            optimizer.zero_grad()
+            ddp(batch(step)).square().mean().backward()
+            optimizer.step()
+    return [[p.detach().clone() for p in model.parameters()]], None
+
+
+def test_join_with_uneven_inputs(two):
+    same_on_all_ranks(two(uneven))
+
+
+def compiled():
+    torch._dynamo.reset()
+    model = make()
+    state = GradientCompression(model, 0.1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    ddp = DistributedDataParallel(model)
+    ddp.register_comm_hook(state, GradientCompression.hook)
+    forward = torch.compile(ddp, backend="aot_eager")
+    for step in range(3):
+        optimizer.zero_grad()
+        forward(batch(step)).square().mean().backward()
+        optimizer.step()
+    return [[p.detach().clone() for p in model.parameters()]], None
+
+
+def test_a_compiled_model(two):
+    same_on_all_ranks(two(compiled))
+
+
+def registered_twice():
+    ddp = DistributedDataParallel(make())
+    state = GradientCompression(ddp.module, 0.1)
+    ddp.register_comm_hook(state, GradientCompression.hook)
+    ddp.register_comm_hook(state, GradientCompression.hook)
+
+
+def test_a_hook_that_is_registered_twice(two):
+    assert all(isinstance(one, Raised) and "register" in one.text for one in two(registered_twice))
+
+
+def another_model():
+    ddp = DistributedDataParallel(make())
+    ddp.register_comm_hook(GradientCompression(make(), 0.1), GradientCompression.hook)
+    ddp(batch(0)).square().mean().backward()
+
+
+def test_a_state_of_another_model(two):
+    found = two(another_model)
+    assert all(isinstance(one, Raised) and "another model" in one.text for one in found), found
+
+
+def damaged():
+    """Rank 1 sends packets that are not what it says."""
+    model = make()
+    state = GradientCompression(model, 0.1)
+    if dist.get_rank() == 1:
+        honest = state._codec.encode
+
+        def encode(tensors):
+            packet, decoded = honest(tensors)
+            return packet ^ 0x55, decoded
+
+        state._codec.encode = encode
+    ddp = DistributedDataParallel(model)
+    ddp.register_comm_hook(state, GradientCompression.hook)
+    ddp(batch(0)).square().mean().backward()
+
+
+def test_damaged_packets(two):
+    found = two(damaged)
+    assert all(isinstance(one, Raised) and "packet" in one.text for one in found), found
+
+
 def mistaken(kind):
     rank = dist.get_rank()
     model = make()
