@@ -28,6 +28,46 @@ TEST(ReaderThreads, ThreadsDoNotChangeAnything) {
   }
 }
 
+// Chunks of one huge page are taken together, wherever the memory begins, and all are reported.
+TEST(ReaderThreads, LargeReadsOfSmallChunks) {
+  constexpr std::uint64_t kValues = 3'000'000;
+  const Bytes bytes = weights(7, kValues);
+  EncodeOptions small_chunks;
+  small_chunks.chunk_elems = 8192;
+  Bytes file_bytes = write_file(
+      [&](Writer& writer) {
+        expect_ok(writer.add("a", TensorView{DType::kF32, {kValues}, bytes}));
+      },
+      small_chunks);
+  const MemorySource source(file_bytes);
+  for (const unsigned threads : {1u, 2u, 3u}) {
+    DecodeOptions options;
+    options.threads = threads;
+    const Reader reader = take(Reader::open(source, options));
+    for (const std::size_t offset_bytes : {0, 64, 1 << 20}) {
+      Bytes memory(bytes.size() + (1 << 20));
+      const MutableBytes out = MutableBytes(memory).subspan(offset_bytes, bytes.size());
+      const ReadRequest request{reader.find("a"), out};
+      std::uint64_t done_bytes = 0;
+      expect_ok(reader.read_many({&request, 1}, [&](std::uint64_t n_bytes, std::string_view) {
+        done_bytes = std::max(done_bytes, n_bytes);
+        return true;
+      }));
+      EXPECT_EQ(done_bytes, bytes.size());
+      EXPECT_TRUE(std::ranges::equal(out, bytes));
+    }
+    Bytes part(4 * 2'000'001);
+    expect_ok(reader.read_elements(*reader.find("a"), 500'000, 2'000'001, part));
+    EXPECT_TRUE(std::ranges::equal(part, ByteView(bytes).subspan(2'000'000, part.size())));
+  }
+  file_bytes[file_bytes.size() / 2] ^= std::byte{1};
+  const Reader reader = take(Reader::open(source, {.threads = 3}));
+  Bytes out(bytes.size());
+  const auto damaged = reader.read(*reader.find("a"), out);
+  ASSERT_FALSE(damaged);
+  EXPECT_EQ(damaged.error().code, ErrorCode::kChecksum);
+}
+
 TEST(ReaderThreads, SeveralThreadsMayReadAtOnce) {
   std::vector<Bytes> tensors;
   const OpenFile file(write_file([&](Writer& writer) {
