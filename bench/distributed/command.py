@@ -20,7 +20,7 @@ from common import report
 from common.driver import Benchmark
 from common.targets import COLUMNS as TARGET_COLUMNS
 from common.targets import Goal, Targets
-from distributed import local_ranks, packets
+from distributed import packets, replica_ranks
 from distributed.gpt_ranks import RANKS, Kind, train
 
 STEPS = 20
@@ -36,13 +36,18 @@ PACKETS = {
     0.01: (Goal(250, 270), Goal(180, 180), 67),
     0.001: (Goal(1900, 2050), Goal(430, 430), 663),
 }
+SPARSE = {"ratio": 0.01}
+# Optimizers that have momentum of their own get what is sent with error feedback alone.
+SPARSE_OPTIMIZERS = [("SGD", False, 0.3), ("AdamW", True, 1e-3)]
+SPARSE_MOMENTUM = {"SGD": 0.9, "AdamW": 0.0}
+SPARSE_STEPS, SPARSE_SEEDS = 1000, 2
 LOCAL_ROUNDS = 10
 LOCAL_LOSS_GOAL = Goal(1.01, 1.0, smaller=True, text="{:.4f}".format)
 LOCAL_BYTES_GOAL = Goal(4000, 4000, text="{:.0f}".format)
 LOCAL_KINDS = [
-    local_ranks.Kind("dense DistributedDataParallel", None),
-    local_ranks.Kind("local steps without compression", {"ratio": 1.0, "bits": None}),
-    local_ranks.Kind("local steps, 2 %, 2 bits", {}),
+    replica_ranks.Kind("dense DistributedDataParallel"),
+    replica_ranks.Kind("local steps without compression", {"ratio": 1.0, "bits": None}),
+    replica_ranks.Kind("local steps, 2 %, 2 bits", {}),
 ]
 PACK_GOAL = Goal(350, 250, smaller=True, text="{:.0f} us".format)
 ADD_GOAL = Goal(100, 100, smaller=True, text="{:.0f} us".format)
@@ -110,10 +115,12 @@ class Distributed(Benchmark):
 
     def local(self) -> None:
         """Local steps, sparse and not, beside dense communication, on the same tokens."""
-        steps = 2 * local_ranks.EVERY if self.options.quick else LOCAL_ROUNDS * local_ranks.EVERY
+        steps = (
+            2 * replica_ranks.EVERY if self.options.quick else LOCAL_ROUNDS * replica_ranks.EVERY
+        )
         found = {}
         for kind in LOCAL_KINDS:
-            found[kind.name] = self._spawn(local_ranks.train, kind, steps)
+            found[kind.name] = self._spawn(replica_ranks.train, kind, steps)
             self.local_lines.append([kind.name, f"{found[kind.name]['loss']:.4f}"])
             self.say(" | ".join(self.local_lines[-1]))
         dense, whole, sparse = (found[kind.name] for kind in LOCAL_KINDS)
@@ -126,6 +133,37 @@ class Distributed(Benchmark):
         sent, all_bytes = sparse["traffic"]
         what = "bytes of dense F32 for each that is sent"
         self.targets.judge("local", case, what, all_bytes / sent, LOCAL_BYTES_GOAL)
+
+    def sparse(self) -> None:
+        """Deep gradient compression from random weights on, beside dense communication."""
+        steps = 40 if self.options.quick else SPARSE_STEPS
+        for name, is_adam, rate in SPARSE_OPTIMIZERS:
+            losses: dict[str, list[float]] = {"dense": [], "1 %": []}
+            sent = [0.0, 0.0]
+            for seed in range(1 if self.options.quick else SPARSE_SEEDS):
+                for how, options in (
+                    ("dense", None),
+                    ("1 %", SPARSE | {"momentum": SPARSE_MOMENTUM[name]}),
+                ):
+                    kind = replica_ranks.Kind(
+                        f"{name}, {how}, seed {seed}",
+                        compression=options,
+                        is_adam=is_adam,
+                        rate=rate,
+                        is_new=True,
+                        seed=seed,
+                    )
+                    found = self._spawn(replica_ranks.train, kind, steps)
+                    losses[how].append(found["loss"])
+                    self.local_lines.append([kind.name, f"{found['loss']:.4f}"])
+                    self.say(" | ".join(self.local_lines[-1]))
+                    sent = found.get("traffic", sent)
+            case = f"GPT, {steps} steps of {name}"
+            ratio = sum(losses["1 %"]) / sum(losses["dense"])
+            what = "validation loss at 1 % / that of dense communication, means"
+            self.targets.judge("sparse", case, what, ratio, LOCAL_LOSS_GOAL)
+            what = "bytes of dense F32 for each that is sent"
+            self.targets.tell("sparse", case, what, f"{sent[1] / sent[0]:.0f}")
 
     def _spawn(self, function: Callable[..., None], kind: Any, steps: int) -> dict[str, Any]:
         self.n_runs += 1
@@ -157,6 +195,7 @@ class Distributed(Benchmark):
         "fsdp": fsdp,
         "packets": packets,
         "local": local,
+        "sparse": sparse,
     }
 
     def fail(self, row: str, reason: str) -> None:
@@ -185,7 +224,7 @@ class Distributed(Benchmark):
         if self.lines:
             body += ["## Training", "", report.markdown_table(COLUMNS, self.lines)]
         if self.local_lines:
-            body += ["## Local steps", ""]
+            body += ["## Replicas", ""]
             body += [report.markdown_table(["communication", "validation loss"], self.local_lines)]
         return {f"distributed-{report.file_stem(facts)}.md": "\n".join([*head, *body])}
 
