@@ -23,6 +23,7 @@ from .load import load_packed, refuse_other_model
 from .save import (
     check_format,
     check_request,
+    refuse_options,
     remove_others,
     save_tensors,
     saving,
@@ -219,6 +220,7 @@ def _save_pretrained(original: Callable[..., Any]) -> Callable[..., Any]:
         if not is_enabled():
             return original(self, *args, **kwargs, **({"format": format} if format else {}))
         if not check_format(format):
+            refuse_options(kwargs, signature.parameters)
             result = original(self, *args, **kwargs)
             _remove_others(signature.bind(self, *args, **kwargs).arguments, [], ["cfck"])
             return result

@@ -58,6 +58,16 @@ def split_options(
     return cast(SaveOptions, options), rest
 
 
+def refuse_options(kwargs: Mapping[str, Any], arguments: Container[str]) -> None:
+    """Raises InvalidArgumentError for options of save_file(), of which transformers, which writes
+    another format, would take no notice."""
+    names = [name for name in kwargs if name in names_of(SaveOptions) and name not in arguments]
+    if names:
+        raise InvalidArgumentError(
+            f'{", ".join(names)}: save_pretrained() takes options of cfck with format="cfck" alone'
+        )
+
+
 def check_request(model: Any, arguments: Mapping[str, Any]) -> None:
     """Raises UnsupportedError for what cannot be saved as .cfck files."""
     if arguments.get("push_to_hub"):

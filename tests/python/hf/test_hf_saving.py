@@ -95,6 +95,15 @@ def test_what_cannot_be_saved(tmp_path):
     assert not names(tmp_path)
 
 
+@pytest.mark.parametrize("options", [{}, {"format": "safetensors"}, {"format": None}])
+def test_options_of_cfck_need_its_format(tmp_path, options):
+    for given in ({"quality": "high"}, {"max_abs_error": 0.1, "rules": {}}):
+        message = f'{", ".join(given)}: .* with format="cfck" alone'
+        with pytest.raises(cfck.InvalidArgumentError, match=message):
+            make("bert").save_pretrained(tmp_path, **given, **options)
+    assert not names(tmp_path)
+
+
 def test_models_that_run_from_a_file(tmp_path):
     model = make("bert")
     model.save_pretrained(tmp_path / "a", format="cfck")
