@@ -20,7 +20,7 @@ from typing import Any
 
 from ._common.callers import level_of_caller
 from ._transformers.installed import KNOWN_VERSIONS
-from ._transformers.load import load, load_packed
+from ._transformers.load import check_compressed, load, load_packed
 from ._transformers.patch import disable as _disable
 from ._transformers.patch import enable as _enable
 from ._transformers.patch import is_enabled
@@ -70,6 +70,7 @@ def from_pretrained(
         CfckError: MissingFileError (an OSError) where there are no weights, or not all that an
             index names; InvalidArgumentError (a ValueError) where the weights are of another model;
             damage, as load_file; UnsupportedError for arguments that exclude ``compressed``.
+        TypeError: ``compressed`` is no bool.
         OSError, ValueError, RuntimeError: those of transformers.
 
     Not thread-safe: transformers changes the default dtype of PyTorch, and functions of its own,
@@ -82,6 +83,7 @@ def from_pretrained(
         raise TypeError("from_pretrained() takes a class and a path, or a path alone")
     else:
         args, cls, where = model_args, cls_or_path, path
+    check_compressed(compressed)
     if compressed:
         return load_packed(cls, where, args, kwargs)
     return load(cls, where, args, kwargs)

@@ -49,8 +49,11 @@ def open_and_convert(
 
 def convert(
     model: nn.Module, archive: Archive, framework: TorchFramework, strict: bool, prefetch: bool
-) -> None:
-    """Replaces the large parameters of the model by placeholders, and loads all else."""
+) -> list[str]:
+    """Replaces the large parameters of the model by placeholders, and loads all else.
+
+    Returns the names of the file that the model does not have, or has no use for.
+    """
     groups = groups_of(model)
     conflicts = match(groups, archive, framework)
     _check_buffers(model, archive)
@@ -65,6 +68,7 @@ def convert(
     outcome.check(model)
     _stream(streamed, Supply(archive, prefetch))
     model.requires_grad_(False)
+    return unexpected
 
 
 def _check_buffers(model: nn.Module, archive: Archive) -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 
+from .._common.near import listed
 from .._frameworks.torch_tensors import TorchFramework, dtype_of
 from .._io.archive import Archive
 from .._streaming.convert import convert
-from ..errors import CfckError, InvalidArgumentError, UnsupportedError
+from ..errors import InvalidArgumentError, UnsupportedError
 from .installed import modeling, takes_dtype, transformers, unknown_part
 from .lazy import Weights
-from .weights import HUB_ARGUMENTS, Place, hub_weights, local_weights, no_weights
+from .weights import HUB_ARGUMENTS, Place, find_weights
 
 _FRAMEWORK = TorchFramework()
 # Arguments of from_pretrained() that change nothing where weights stay packed.
@@ -120,21 +122,8 @@ class _Call:
     def weights(self) -> str:
         """The file with the weights."""
         named = getattr(self.config, "transformers_weights", None)
-        place = Place(self.path, self.variant, named, self.hub)
-        found = local_weights(place)
-        if found is not None:
-            return found
-        if not os.path.isdir(self.path):
-            found = hub_weights(place)
-            if found is not None:
-                return found
-            raise no_weights(place)
-        try:
-            # Those of safetensors, or of PyTorch.
-            Archive.open(place.folder(), {})
-        except CfckError:
-            raise no_weights(place) from None
-        return place.folder()
+        use_safetensors = self.kwargs.get("use_safetensors")
+        return find_weights(Place(self.path, self.variant, named, self.hub, use_safetensors))
 
     def finish(self, model: Any) -> None:
         """Sets what transformers takes from the folder beside configuration and weights."""
@@ -188,16 +177,26 @@ def refuse_other_model(model: torch.nn.Module, weights: Weights) -> None:
         return
     if any(parameter.is_meta for parameter in model.parameters()):
         return  # another process has the values
-    own = list(model.state_dict())
-    raise InvalidArgumentError(
+    raise _of_another_model(model, weights)
+
+
+def _of_another_model(model: torch.nn.Module, weights: Weights) -> InvalidArgumentError:
+    own = list(model.state_dict(keep_vars=True))
+    return InvalidArgumentError(
         f"{weights.path} has no tensor that {type(model).__name__} has: its names are "
-        f"{_some(names)}, those of the model {_some(own)}; its config.json may be that of another "
-        "model"
+        f"{_some(weights.archive.names())}, those of the model {_some(own)}; its config.json may "
+        "be that of another model"
     )
 
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+def check_compressed(given: object) -> None:
+    """Raises TypeError for what is neither True nor False."""
+    if not isinstance(given, bool):
+        raise TypeError(f"compressed is a bool, not {type(given).__name__}")
 
 
 def load_packed(kind: Any, path: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -211,17 +210,33 @@ def load_packed(kind: Any, path: Any, args: tuple[Any, ...], kwargs: Mapping[str
     device = _one_device(call.kwargs.pop("device_map", None))
     generation_config = call.kwargs.pop("generation_config", None)
     dtypes = [call.kwargs.pop(name, None) for name in ("dtype", "torch_dtype")]
+    weights = Weights(call.weights())
     for name in _WITHOUT_EFFECT:
         call.kwargs.pop(name, None)
-    weights = Weights(call.weights())
     dtype = _dtype(next((d for d in dtypes if d is not None), None), call.config, weights)
     model = _without_values(call, dtype)
-    convert(model, _as_named(weights.archive, model), _FRAMEWORK, strict=False, prefetch=True)
+    archive = _as_named(weights.archive, model)
+    if not set(archive.names()) & set(model.state_dict(keep_vars=True)):
+        raise _of_another_model(model, weights)
+    unexpected = convert(model, archive, _FRAMEWORK, strict=False, prefetch=True)
+    _report_unexpected(unexpected, model, weights.path)
     model.eval()
     call.finish(model)
     if generation_config is not None:
         model.generation_config = generation_config
     return model if device is None else model.to(device)
+
+
+def _report_unexpected(names: Iterable[str], model: Any, path: str) -> None:
+    """Logs where transformers logs what a file has beyond the model, on its rules."""
+    ignored = getattr(model, "_keys_to_ignore_on_load_unexpected", None) or ()
+    left = [name for name in names if not any(re.search(pattern, name) for pattern in ignored)]
+    if left:
+        log = transformers().utils.logging.get_logger("transformers.modeling_utils")
+        log.warning(
+            f"{path} has tensors that {type(model).__name__} does not have, and which are not "
+            f"used: {listed(left)}"
+        )
 
 
 def _one_device(device_map: Any) -> torch.device | None:
@@ -247,7 +262,8 @@ def _dtype(given: Any, config: Any, weights: Weights) -> torch.dtype:
     if given is None and not _is_auto_by_default():
         return torch.get_default_dtype()
     if given is None or given == "auto":
-        given = getattr(config, "dtype", None) or getattr(config, "torch_dtype", None)
+        # Where dtype is the name, reading the other one is reported as deprecated.
+        given = getattr(config, "dtype" if takes_dtype() else "torch_dtype", None)
     if isinstance(given, str):
         given = getattr(torch, given, None)
     if given is None:

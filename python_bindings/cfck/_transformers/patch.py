@@ -16,10 +16,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .._common.callers import called_through
 from ..errors import UnsupportedError
 from .installed import FIND, KNOWN_VERSIONS, READ, WRITE, modeling, transformers, unknown_part
 from .lazy import Weights
-from .load import load_packed, refuse_other_model
+from .load import check_compressed, load_packed, refuse_other_model
 from .save import (
     check_format,
     check_request,
@@ -140,12 +141,11 @@ def _place(given: dict[str, Any]) -> Place | None:
     others = ("gguf_file", "from_tf", "from_flax")
     if path is None or any(given.get(name) for name in others):
         return None
-    if given.get("use_safetensors") is False:
-        return None
     where = given.get("download_kwargs") or given
     hub = {name: where[name] for name in HUB_ARGUMENTS if name in where}
     named = given.get("transformers_explicit_filename")
-    return Place(os.fspath(path), given.get("variant"), named, hub)
+    variant, use_safetensors = given.get("variant"), given.get("use_safetensors")
+    return Place(os.fspath(path), variant, named, hub, use_safetensors)
 
 
 def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -189,6 +189,7 @@ def _from_pretrained(original: Any) -> Any:
         call = original.__get__(None, cls)
         if not is_enabled():
             return call(*args, **kwargs, **({"compressed": True} if compressed else {}))
+        check_compressed(compressed)
         if compressed:
             path = args[0] if args else kwargs.pop("pretrained_model_name_or_path")
             return load_packed(cls, path, args[1:], kwargs)
@@ -207,7 +208,8 @@ def _opened() -> Iterator[dict[str, Weights]]:
     opened: dict[str, Weights] = {}
     token = _OPENED.set(opened)
     try:
-        yield opened
+        with called_through("transformers"):
+            yield opened
     finally:
         _OPENED.reset(token)
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import torch
 
+from .._common.callers import called_through
 from .._frameworks.torch_tensors import TorchFramework
 from .._io.save import write_file
 from .._options.kinds import SaveOptions
@@ -88,7 +89,8 @@ def saving(model: torch.nn.Module, options: SaveOptions) -> Iterator[_Saving]:
     now = _Saving(options, dict.fromkeys(names, "buffer"))
     token = _SAVING.set(now)
     try:
-        yield now
+        with called_through("transformers"):
+            yield now
     finally:
         _SAVING.reset(token)
 

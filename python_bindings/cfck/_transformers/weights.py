@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._common.callers import level_of_caller
@@ -44,12 +45,14 @@ class Place:
         variant: of the weights, such as "fp16".
         named: the file that the configuration of the model names, if it does.
         hub: those of HUB_ARGUMENTS that were given.
+        use_safetensors: the argument; False leaves out .cfck files as well.
     """
 
     path: str
     variant: str | None = None
     named: str | None = None
     hub: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    use_safetensors: bool | None = None
 
     def subfolder(self) -> str:
         """The folder in ``path`` or in the repository."""
@@ -60,7 +63,9 @@ class Place:
         return os.path.join(self.path, self.subfolder())
 
     def names(self) -> list[str]:
-        """Names of files, the first one first; those of safetensors have another suffix."""
+        """Names of .cfck files, the first one first."""
+        if self.use_safetensors is False:
+            return []
         if self.named is not None:
             return [self.named.replace(_SAFETENSORS, _CFCK)]
         if self.variant is None:
@@ -71,10 +76,60 @@ class Place:
             f"model.{self.variant}.cfck",
         ]
 
+    def other_names(self) -> list[str]:
+        """Names of files of safetensors and PyTorch, in the order of transformers."""
+        if self.named is not None:
+            return [self.named]
+        middle = "" if self.variant is None else f".{self.variant}"
+        safetensors = [f"model{middle}.safetensors", f"model.safetensors.index{middle}.json"]
+        pytorch = [f"pytorch_model{middle}.bin", f"pytorch_model.bin.index{middle}.json"]
+        if self.use_safetensors is None:
+            return safetensors + pytorch
+        return safetensors if self.use_safetensors else pytorch
+
 
 def is_cfck(path: str) -> bool:
     """Whether a path is that of a .cfck file, or of an index of some, by its name."""
     return path.endswith(_CFCK) or (path.endswith(".json") and ".cfck.index." in path)
+
+
+def find_weights(place: Place) -> str:
+    """The weights that from_pretrained() of transformers loads, of cfck or any other format.
+
+    Raises:
+        CfckError: MissingFileError where there are none, or a link or an index leads to none;
+            InvalidArgumentError for .cfck files with the suffix of safetensors.
+        OSError: that of transformers.
+    """
+    if os.path.exists(place.path):
+        found = local_weights(place) or _other_local_weights(place)
+    else:
+        found = (
+            hub_weights(place, only_cached=True)
+            or _from_hub(place, place.other_names())
+            or hub_weights(place)
+        )
+    if found is None:
+        raise no_weights(place)
+    refuse_renamed(_files_of(found))
+    return found
+
+
+def _other_local_weights(place: Place) -> str | None:
+    paths = (os.path.join(place.folder(), name) for name in place.other_names())
+    return next(filter(os.path.isfile, paths), None)
+
+
+def _files_of(path: str) -> list[str]:
+    """The file, or the shards that an index names."""
+    if not path.endswith(".json"):
+        return [path]
+    try:
+        with open(path, encoding="utf-8") as file:
+            shards = sorted(set(json.load(file)["weight_map"].values()))
+        return [os.path.join(os.path.dirname(path), shard) for shard in shards]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []  # the index is damaged, and who opens it says how
 
 
 def local_weights(place: Place) -> str | None:
@@ -106,10 +161,13 @@ def hub_weights(place: Place, only_cached: bool = False) -> str | None:
         MissingFileError: the cache has a link to a file that is neither there nor can be fetched.
         OSError: that of transformers.
     """
+    names = place.names()
+    return _from_hub(place, [n for n in names if _is_cached(place, n)] if only_cached else names)
+
+
+def _from_hub(place: Place, names: Sequence[str]) -> str | None:
     hub = importlib.import_module("transformers.utils.hub")
-    for name in place.names():
-        if only_cached and not _is_cached(place, name):
-            continue
+    for name in names:
         found = _cached_file(hub, place, name)
         if found is None:
             _refuse_broken_links(place, name)
@@ -123,11 +181,12 @@ def hub_weights(place: Place, only_cached: bool = False) -> str | None:
 def no_weights(place: Place) -> MissingFileError:
     """The error where there are no weights of any kind."""
     folder = place.folder()
-    wanted = " or ".join(reversed(place.names()))
+    wanted = " or ".join(reversed(place.names())) or place.other_names()[0]
     if not os.path.isdir(folder):
         return MissingFileError(
             f"{place.path} is no folder with weights, and the cache of the hub has no {wanted} of "
-            "such a repository; offline they would have to be there",
+            "such a repository, and no file of safetensors or PyTorch; offline they would have to "
+            "be there",
             filename=place.path,
         )
     others = sorted(
@@ -136,6 +195,8 @@ def no_weights(place: Place) -> MissingFileError:
         if name.endswith((_CFCK, _SAFETENSORS)) and name not in place.names()
     )
     advice = f"; it has {', '.join(others[:5])}: rename it, or name its variant" if others else ""
+    if place.use_safetensors is False and others:
+        advice = f"; use_safetensors=False leaves out {', '.join(others[:5])}"
     return MissingFileError(
         f"{folder} has no weights that transformers would load: no {wanted}, and none of "
         f"safetensors or PyTorch{advice}",
@@ -217,10 +278,17 @@ def _fetch_shards(hub: Any, place: Place, index: str) -> None:
         hub.get_checkpoint_shard_files(place.path, index, **given)
     except (KeyError, TypeError, AttributeError):
         return  # the index is damaged, and who opens it says how
-    except OSError:
+    except OSError as error:
         for name in sorted(os.listdir(os.path.dirname(index))):
             _refuse_broken_link(os.path.join(os.path.dirname(index), name))
-        raise
+        lost = [path for path in _files_of(index) if not os.path.exists(path)]
+        if not lost:
+            raise
+        raise MissingFileError(
+            f"{lost[0]} is not there, which {os.path.basename(index)} names, and could not be "
+            f"fetched: {error}",
+            filename=lost[0],
+        ) from error
 
 
 def _refuse_broken_links(place: Place, name: str) -> None:

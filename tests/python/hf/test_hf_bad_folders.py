@@ -1,5 +1,6 @@
 """Folders and caches that have no model that could be loaded: each with an error that says why."""
 
+import functools
 import json
 import os
 import pathlib
@@ -39,8 +40,13 @@ def enabled(monkeypatch):
 
 
 def calls():
-    """Loads a folder through transformers, and without a change to it."""
-    return transformers.AutoModel.from_pretrained, cfck.transformers.from_pretrained
+    """Loads a folder through transformers, without a change to it, and packed."""
+    return (
+        transformers.AutoModel.from_pretrained,
+        cfck.transformers.from_pretrained,
+        functools.partial(transformers.AutoModel.from_pretrained, compressed=True),
+        functools.partial(cfck.transformers.from_pretrained, compressed=True),
+    )
 
 
 def refused(folder, error, message, **options):
@@ -60,8 +66,17 @@ def test_a_folder_without_weights(folders, tmp_path):
 def test_weights_under_another_name(folders, tmp_path):
     folder = copy(folders("bert")[1], tmp_path / "folder")
     (folder / "model.cfck").rename(folder / "small.cfck")
-    with pytest.raises(cfck.MissingFileError, match="it has small.cfck: rename it"):
-        transformers.AutoModel.from_pretrained(folder)
+    refused(folder, cfck.MissingFileError, "it has small.cfck: rename it")
+
+
+def test_without_safetensors(folders, tmp_path):
+    message = "no pytorch_model.bin.*; use_safetensors=False leaves out model.cfck"
+    refused(folders("bert")[1], cfck.MissingFileError, message, use_safetensors=False)
+    folder = copy(folders("bert")[1], tmp_path / "folder")
+    torch.save(make("bert").state_dict(), folder / "pytorch_model.bin")
+    (folder / "model.cfck").write_bytes(b"")
+    for call in calls():
+        assert torch.equal(outputs(call(folder, use_safetensors=False)), outputs(make("bert")))
 
 
 def test_a_missing_folder(tmp_path):
@@ -91,8 +106,6 @@ def test_a_config_of_another_architecture(folders, tmp_path):
     folder = copy(folders("bert")[1], tmp_path / "folder")
     (folder / "config.json").write_bytes((folders("llama")[1] / "config.json").read_bytes())
     refused(folder, cfck.InvalidArgumentError, "has no tensor that Llama.* has: its names are emb")
-    with pytest.raises(RuntimeError, match="Missing key"):
-        cfck.transformers.from_pretrained(folder, compressed=True)
 
 
 def test_other_shapes(folders, tmp_path):
@@ -107,11 +120,7 @@ def test_other_shapes(folders, tmp_path):
 def test_a_file_that_was_renamed(folders, tmp_path):
     folder = copy(folders("bert")[1], tmp_path / "folder")
     (folder / "model.cfck").rename(folder / "model.safetensors")
-    with pytest.raises(cfck.InvalidArgumentError, match="is a .cfck file .* rename it to model.cf"):
-        transformers.AutoModel.from_pretrained(folder)
-    # Here the contents of a file decide, as everywhere in cfck.
-    model = cfck.transformers.from_pretrained(folder)
-    assert torch.equal(outputs(model), outputs(make("bert")))
+    refused(folder, cfck.InvalidArgumentError, "is a .cfck file .* rename it to model.cfck")
 
 
 def test_safetensors_that_were_renamed(folders, tmp_path):
@@ -142,7 +151,7 @@ def test_a_broken_link(folders, tmp_path):
 
 
 def in_cache(home):
-    """Loads a model of the hub, both ways, from a cache alone: the models, or the errors."""
+    """Loads a model of the hub, all ways, from a cache alone: the models, or the errors."""
     results = []
     for call in calls():
         try:
@@ -180,6 +189,17 @@ def test_shards_in_the_cache(tmp_path):
     for error in in_cache(tmp_path):
         assert isinstance(error, cfck.MissingFileError)
         assert shard.name in str(error) and "is a link to" in str(error)
+    shard.unlink()
+    for error in in_cache(tmp_path):
+        assert isinstance(error, cfck.MissingFileError)
+        assert f"{shard} is not there, which model.cfck.index.json names" in str(error)
+
+
+@pytest.mark.parametrize("size", ["5GB", "100KB"])
+def test_a_cache_of_safetensors(tmp_path, size):
+    make("bert").save_pretrained(tmp_path / "a", max_shard_size=size)
+    cached_repository(tmp_path, tmp_path / "a")
+    assert_outputs(in_cache(tmp_path), tmp_path / "a")
 
 
 def test_a_broken_link_in_the_cache(folders, tmp_path):
@@ -194,9 +214,10 @@ def test_a_broken_link_in_the_cache(folders, tmp_path):
 def test_a_cache_without_weights(folders, tmp_path):
     snapshot = cached_repository(tmp_path, folders("bert")[1])
     (snapshot / "model.cfck").unlink()
-    first, second = in_cache(tmp_path)
+    first, *others = in_cache(tmp_path)
     assert isinstance(first, OSError) and "someone/model" in str(first)
-    assert isinstance(second, cfck.MissingFileError) and "offline" in str(second)
+    for error in others:
+        assert isinstance(error, cfck.MissingFileError) and "offline" in str(error)
 
 
 PROGRAM = """

@@ -275,8 +275,11 @@ def test_both_formats_in_a_folder(folders, tmp_path):
     other = make("bert", seed=9)
     other.save_pretrained(tmp_path / "other")
     (folder / "model.safetensors").write_bytes((tmp_path / "other/model.safetensors").read_bytes())
-    with pytest.warns(cfck.transformers.StaleWeightsWarning, match="model.safetensors beside it"):
+    with pytest.warns(
+        cfck.transformers.StaleWeightsWarning, match="model.safetensors beside"
+    ) as caught:
         model = transformers.BertModel.from_pretrained(folder)
+    assert caught[0].filename == __file__
     assert_equal(model, transformers.BertModel.from_pretrained(source))
 
 

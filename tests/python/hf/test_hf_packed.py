@@ -1,6 +1,7 @@
 """from_pretrained(compressed=True): the weights stay in the file."""
 
 import json
+import logging
 
 import cfck
 import pytest
@@ -112,6 +113,10 @@ def test_what_packed_weights_exclude(folders, tmp_path):
     for option in ({"key_mapping": {"a": "b"}}, {"output_loading_info": True}):
         with pytest.raises(cfck.UnsupportedError, match=f"{next(iter(option))} cannot be given"):
             call(converted, compressed=True, **option)
+    with pytest.raises(TypeError, match="compressed is a bool, not str"):
+        call(converted, compressed="yes")
+    with pytest.raises(TypeError, match="compressed is a bool, not int"):
+        cfck.transformers.from_pretrained(converted, compressed=1)
     with pytest.raises(RuntimeError, match="Missing key.*pooler"):
         call(folders("masked")[1], compressed=True)
     with pytest.raises(cfck.InvalidArgumentError, match="no dtype of floats"):
@@ -127,6 +132,45 @@ def test_what_packed_weights_exclude(folders, tmp_path):
         transformers.T5ForConditionalGeneration.from_pretrained(
             folders("t5")[1], compressed=True, **name
         )
+
+
+def logged(call):
+    """What transformers logs meanwhile."""
+    records = []
+    handler = logging.Handler()
+    handler.emit = lambda record: records.append(record.getMessage())
+    log = logging.getLogger("transformers")
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.WARNING)
+    try:
+        call()
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+    return records
+
+
+def test_what_the_file_has_beyond_the_model_is_logged(folders, tmp_path):
+    _, converted = folders("bert")
+    call = cfck.transformers.from_pretrained
+    assert not logged(lambda: call(converted, compressed=True))
+    folder = copy(converted, tmp_path / "folder")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 1}))
+    (line,) = logged(lambda: call(folder, compressed=True))
+    assert "has tensors that BertModel does not have" in line
+    assert "'encoder.layer.1." in line and "13 more" in line
+
+
+def test_no_deprecated_name_is_read(folders, tmp_path):
+    folder = copy(folders("bert")[1], tmp_path / "folder")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(
+        json.dumps({k: v for k, v in config.items() if k not in ("dtype", "torch_dtype")})
+    )
+    transformers.utils.logging.get_logger("x").warning_once.cache_clear()
+    assert not logged(lambda: cfck.transformers.from_pretrained(folder, compressed=True))
 
 
 def test_nothing_of_pytorch_is_changed(folders):

@@ -104,6 +104,13 @@ def test_options_of_cfck_need_its_format(tmp_path, options):
     assert not names(tmp_path)
 
 
+@pytest.mark.parametrize("shards", [{}, {"max_shard_size": "100KB"}])
+def test_warnings_are_of_the_code_that_saves(tmp_path, shards):
+    with pytest.warns(cfck.LossWarning) as caught:
+        make("gpt2").save_pretrained(tmp_path, format="cfck", bits_per_weight=0.2, **shards)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
 def test_models_that_run_from_a_file(tmp_path):
     model = make("bert")
     model.save_pretrained(tmp_path / "a", format="cfck")
