@@ -13,6 +13,7 @@ from ._checkpoint.numpy_values import ArrayValues
 from ._checkpoint.torch_values import TorchValues
 from ._checkpoint.tree import Kinds, check_tree, load_tree, save_tree
 from ._frameworks.numpy_arrays import NumpyFramework
+from ._frameworks.torch_modules import check_module, refuse_not_contiguous
 from ._frameworks.torch_tensors import TorchFramework, storage_ptr, storage_size
 from ._io.archive import Archive
 from ._io.message import decode_with, encode_with
@@ -229,18 +230,14 @@ def save_model(
 
     Raises:
         InvalidArgumentError: the model is in training (cfck.train.spectral).
-        Others: as save_file.
+        TypeError: it is no torch.nn.Module. Others: as save_file.
     """
     saving = chosen(SaveOptions, options, fields)
+    check_module(model, "save_model", "save_file()")
     refuse_models_in_training(model, "save it with q.save()")
     state_dict = model.state_dict()
     if not force_contiguous:
-        for name, tensor in state_dict.items():
-            if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous():
-                raise ValueError(
-                    f"tensor `{name}` is not contiguous; "
-                    "use save_model(..., force_contiguous=True) to store it as if it were"
-                )
+        refuse_not_contiguous(state_dict)
     buffers = dict.fromkeys(
         (name for name, _ in model.named_buffers(remove_duplicate=False)), "buffer"
     )
@@ -282,6 +279,7 @@ def load_model(
 
     Raises:
         RuntimeError: names are missing or unexpected and ``strict`` is set, or shapes differ.
+        TypeError: the model is no torch.nn.Module.
         InvalidArgumentError: the model is in training (cfck.train.spectral).
         UnsupportedError: the model runs from a file (compressed).
         CfckError: as load_file.
@@ -293,6 +291,7 @@ def load_model(
     from ._streaming.placeholder import refuse_streamed_models
 
     reading, progress = split_progress(chosen(LoadOptions, options, fields))
+    check_module(model, "load_model", "load_file(), which returns one")
     refuse_models_in_training(model, "load the file before spectral() is called")
     refuse_streamed_models(model)
     if (target := _FRAMEWORK.check_device(device)) is not None:

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import nn
 
 from .framework import unsupported
 
 _EXTRA_STATE = "_extra_state"
+
+
+def check_module(model: object, function: str, for_tensors: str) -> None:
+    """Raises TypeError for what is no module; of a state dict it names the function to use."""
+    if isinstance(model, nn.Module):
+        return
+    advice = f"; for a state_dict there is {for_tensors}" if isinstance(model, Mapping) else ""
+    raise TypeError(f"{function}() takes a torch.nn.Module, not {type(model).__name__}{advice}")
+
+
+def refuse_not_contiguous(state_dict: Mapping[str, object]) -> None:
+    """Raises ValueError for tensors with strides of their own."""
+    for name, tensor in state_dict.items():
+        if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous():
+            raise ValueError(
+                f"tensor `{name}` is not contiguous; "
+                "use save_model(..., force_contiguous=True) to store it as if it were"
+            )
 
 
 def refuse_quantised_modules(model: nn.Module) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, TypeVar, cast, overload
 
 from .. import _native
@@ -215,8 +216,13 @@ def chosen(kind: type, options: _Options | None, fields: _Options) -> _Options:
     """
     known = _KINDS[kind].defaults
     by_keyword = cast(Mapping[str, Any], fields)
-    if not by_keyword.keys() <= known.keys():
-        complete(kind, by_keyword)  # raises
+    unknown = next((name for name in by_keyword if name not in known), None)
+    if unknown is not None:
+        code = sys._getframe(1).f_code  # the function that was called has arguments of its own, too
+        named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        arguments = tuple(name for name in named if name not in ("self", "options"))
+        advice = _of_torch(unknown, arguments, known) or instead(unknown, (*arguments, *known))
+        raise TypeError(f"unexpected keyword argument {unknown!r}{advice}")
     if options is None:
         return fields
     if not isinstance(options, Mapping):
@@ -227,6 +233,15 @@ def chosen(kind: type, options: _Options | None, fields: _Options) -> _Options:
         if name not in known:
             raise TypeError(f"options has no {name!r} here{instead(name, tuple(known))}")
     return cast(_Options, {**options, **by_keyword})
+
+
+def _of_torch(name: str, arguments: Container[str], options: Container[str]) -> str | None:
+    """Advice for somebody who wrote an argument of torch.load()."""
+    if name == "map_location" and "device" in arguments:
+        return "; its name is device here"
+    if name == "weights_only" and "max_decoded_bytes" in options:
+        return "; it is not needed: loading imports and executes nothing that a file names"
+    return None
 
 
 def complete(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,6 +75,20 @@ def test_strict_names_are_those_of_safetensors(tmp_path, change):
     assert load_model(model, tmp_path / "a.cfck", strict=False) == expected_names
 
 
+def test_state_dicts_are_no_models(path):
+    state = nn.Linear(2, 2).state_dict()
+    with pytest.raises(
+        TypeError, match=r"not OrderedDict; for a state_dict there is save_file\(\)"
+    ):
+        save_model(state, path)
+    assert not path.exists()
+    save_file(state, path)
+    with pytest.raises(TypeError, match=r"for a state_dict there is load_file\(\), which returns"):
+        load_model(dict(state), path)
+    with pytest.raises(TypeError, match=r"save_model\(\) takes a torch.nn.Module, not int$"):
+        save_model(3, path)
+
+
 def test_other_shapes_are_torchs_error(path):
     save_model(nn.Linear(3, 4), path)
     with pytest.raises(RuntimeError, match="size mismatch for weight"):

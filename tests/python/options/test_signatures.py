@@ -241,3 +241,24 @@ def test_options_of_rules_are_a_type():
 def test_everything_public_is_documented(module):
     for name in module.__all__:
         assert getattr(module, name).__doc__
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda **f: cfck.shrink(None, "x", **f), "kep; did you mean keep?"),
+    (lambda **f: cfck.shrink(None, "x", **f), "other; there are model, filename, keep, size, bits_"),
+    (lambda **f: cfck.torch.save_file({}, "x", **f), "metdata; did you mean metadata?"),
+    (lambda **f: cfck.torch.save_file({}, "x", **f), "modle; did you mean model?"),
+    (lambda **f: cfck.torch.save_checkpoint({}, "x", **f), "defualt; did you mean default?"),
+    (lambda **f: cfck.torch.load_checkpoint("x", **f), "map_location; its name is device here"),
+    (lambda **f: cfck.torch.load_file("x", **f), "map_location; its name is device here"),
+    (lambda **f: cfck.torch.load(b"", **f), "map_location; its name is device here"),
+    (lambda **f: cfck.safe_open("x", "pt", **f), "map_location; its name is device here"),
+    (lambda **f: cfck.torch.load_checkpoint("x", **f), "weights_only; it is not needed: loading imp"),
+    (lambda **f: cfck.numpy.load_file("x", **f), "weights_only; it is not needed: loading imports"),
+    (lambda **f: cfck.numpy.load_file("x", **f), "map_location; there are filename, threads"),
+])  # fmt: skip
+def test_advice_on_arguments_that_do_not_exist(call, text):
+    name, _, advice = text.partition("; ")
+    message = re.escape(f"unexpected keyword argument {name!r}; {advice}")
+    with pytest.raises(TypeError, match=message):
+        call(**{name: 1})
