@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._common.text import shown
+from .._common.text import shown, with_article
 from ..errors import CorruptError
 from .tensor import CalibratedTensor
 
@@ -115,7 +115,7 @@ class Parser:
         except (KeyError, ValueError, RecursionError):
             raise _bad(f"no JSON in its metadata under {key!r}") from None
         if not isinstance(value, kind):
-            raise _bad(f"{key!r} in its metadata is not a {kind.__name__}")
+            raise _bad(f"{key!r} in its metadata is not {with_article(kind.__name__)}")
         return value
 
     def _numbers(self, name: str, count: int) -> np.ndarray:
@@ -164,7 +164,7 @@ def _get(entry: Mapping[str, Any], key: str, kind: type) -> Any:
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind:
-        raise _bad(f"{key!r} in its metadata is not a {kind.__name__}")
+        raise _bad(f"{key!r} in its metadata is not {with_article(kind.__name__)}")
     return value
 
 

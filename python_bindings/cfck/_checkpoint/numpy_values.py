@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._common.text import with_article
 from .plain import NotStorable, expect_text, type_name
 from .skeleton_writer import AddTensor
 
@@ -24,7 +25,7 @@ class ArrayValues:
             return None
         if type(value) is not np.ndarray:
             raise NotStorable(
-                f"is a {type_name(value)}; store np.asarray(x), and a mask separately"
+                f"is {with_article(type_name(value))}; store np.asarray(x), and a mask separately"
             )
         if value.dtype.kind in "OSUVMm" and value.dtype.isbuiltin != 2:
             raise NotStorable(

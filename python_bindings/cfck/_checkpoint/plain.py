@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .._common.text import printable, shown
+from .._common.text import printable, shown, with_article
 from ..errors import CorruptError, InvalidArgumentError, UnsupportedError
 
 # Any reader keeps integers up to here, even one that has only doubles.
@@ -74,7 +74,7 @@ def encode_plain(value: Any) -> Any:
         return encoder(value)
     if isinstance(value, np.generic):
         return {"numpy.scalar": _encode_scalar(value)}
-    raise NotStorable(f"is a {type_name(value)}")
+    raise NotStorable(f"is {with_article(type_name(value))}")
 
 
 def encode_key(key: Any, encode_other: Callable[[Any], Any | None], depth: int = 0) -> Any:
@@ -91,9 +91,9 @@ def encode_key(key: Any, encode_other: Callable[[Any], Any | None], depth: int =
     encoded = encode_other(key)
     if encoded is None:
         raise NotStorable(
-            f"has the key {shown(repr(key))}, which is a {type_name(key)}; keys may be str, int, "
-            "float, complex, bool, None, bytes, torch.dtype, torch.device, torch.Size and tuples "
-            "of these"
+            f"has the key {shown(repr(key))}, which is {with_article(type_name(key))}; keys may be "
+            "str, int, float, complex, bool, None, bytes, torch.dtype, torch.device, torch.Size "
+            "and tuples of these"
         )
     return encoded
 

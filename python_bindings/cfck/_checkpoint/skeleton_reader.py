@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from .._common.text import shown
+from .._common.text import shown, with_article
 from ..errors import CorruptError, UnsupportedError
 from .plain import (
     KEY_TAGS,
@@ -210,7 +210,9 @@ class SkeletonReader:
         if name in self._references:
             first_tag, first_content, result = self._references[name]
             if (first_tag, first_content) != (tag, content):
-                raise bad_skeleton(f"record `{name}` is a {first_tag} and a {tag}", name)
+                raise bad_skeleton(
+                    f"record `{name}` is {with_article(first_tag)} and {with_article(tag)}", name
+                )
             return result
         if self._collecting:
             self.records[decoder.kind].append(name)

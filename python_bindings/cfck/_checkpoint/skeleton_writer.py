@@ -10,11 +10,11 @@ import functools
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from .._common.problems import Problems
-from .._common.text import shown
+from .._common.text import shown, with_article
 from ..errors import InvalidArgumentError, LimitExceededError
 from .plain import NotStorable, encode_key, encode_plain, type_name
 
@@ -46,6 +46,10 @@ AddTensor = Callable[[Any], str]
 Default = Callable[..., object]
 # A replacement may be replaced itself so many times.
 _MAX_REPLACED = 100
+_PLAIN_VALUES = (
+    "Store the plain values that objects are made of: dict, list, tuple, set, None, bool, int, "
+    "float, complex, str, bytes, tensors and arrays."
+)
 
 
 class ValueEncoder(Protocol):
@@ -59,7 +63,13 @@ class ValueEncoder(Protocol):
 
 
 class _Lost(NotStorable):
-    """A value of a kind that cannot be stored, which ``default`` may replace."""
+    """A value of a kind that cannot be stored, which ``default`` may replace.
+
+    Attributes:
+        is_unknown: whether nothing is known of its type that could be stored instead.
+    """
+
+    is_unknown = False
 
 
 class _Attribute(str):
@@ -111,6 +121,7 @@ class SkeletonWriter:
         self._names: dict[int, str] = {}  # id of a tensor: its first name
         self._kinds: dict[int, str] = {}  # id of a tensor: kind of its encoder
         self._tensors_below: set[int] = set()  # ids of containers
+        self._paths: dict[str, list[Any]] = {}  # by name of record
         self._n_repeats = 0
         self._used: set[str] = set()
         self._suffixes: dict[str, int] = {}
@@ -152,7 +163,11 @@ class SkeletonWriter:
             self._note(error)
 
     def _note(self, error: NotStorable) -> None:
-        self.problems.add(InvalidArgumentError(f"{self._path()} {error}"))
+        is_unknown = isinstance(error, _Lost) and error.is_unknown
+        path = _shown_path(container.step for container in self._open)
+        self.problems.add(
+            InvalidArgumentError(f"{path} {error}"), _PLAIN_VALUES if is_unknown else ""
+        )
 
     def _start(self, value: Any) -> tuple[Any, bool]:
         """The value as JSON; or True, if it is a container that was opened."""
@@ -161,7 +176,9 @@ class SkeletonWriter:
                 return self._start_as_it_is(value)
             except _Lost as error:
                 value = self._replacement(value, error)
-        raise NotStorable(f"is a {type_name(value)} after {_MAX_REPLACED} calls of default")
+        raise NotStorable(
+            f"is {with_article(type_name(value))} after {_MAX_REPLACED} calls of default"
+        )
 
     def _replacement(self, value: Any, error: NotStorable) -> Any:
         """What ``default`` has in place of a value that cannot be stored."""
@@ -244,7 +261,9 @@ class SkeletonWriter:
             return encode_plain(value)
         except NotStorable as error:
             advice = _advice(value)
-            raise _Lost(f"{error}; {advice}" if advice else str(error)) from None
+            lost = _Lost(f"{error}; {advice}" if advice else str(error))
+            lost.is_unknown = not advice
+            raise lost from None
 
     def _add(self, kind: str, tensor: Any) -> str:
         """The record to refer to: the first name of the tensor. Each path to it is a name."""
@@ -254,6 +273,7 @@ class SkeletonWriter:
 
     def _add_name(self, kind: str, tensor: Any, path: list[Any], is_optimizer: bool) -> None:
         name = self._free_name(path)
+        self._paths[name] = path
         first = self._names.setdefault(id(tensor), name)
         self._kinds[id(tensor)] = kind
         self.tensors[kind][name] = tensor
@@ -298,18 +318,25 @@ class SkeletonWriter:
         self._used.add(name)
         return name
 
-    def _path(self) -> str:
-        steps = []
-        for step in (container.step for container in self._open):
-            if isinstance(step, _Attribute):
-                steps.append(f".{step}")
-            else:
-                steps.append(f"[{step!r}]" if isinstance(step, str) else f"[{_name_of(step)}]")
-        return "checkpoint" + shown("".join(steps), 400)
+    def path_of(self, name: str) -> str:
+        """Where the tensor of a record is, as messages name it."""
+        return _shown_path(self._paths[name])
+
+
+def _shown_path(steps: Iterable[Any]) -> str:
+    texts = []
+    for step in steps:
+        if isinstance(step, _Attribute):
+            texts.append(f".{step}")
+        else:
+            texts.append(f"[{step!r}]" if isinstance(step, str) else f"[{_name_of(step)}]")
+    return "checkpoint" + shown("".join(texts), 400)
 
 
 def _refuse_tensor(tensor: Any) -> str:
-    raise NotStorable(f"has a key that is a {type_name(tensor)}, which changes; use another key")
+    raise NotStorable(
+        f"has a key that is {with_article(type_name(tensor))}, which changes; use another key"
+    )
 
 
 def _open_container(value: Any, tag: str, key_of: Callable[[Any], Any]) -> _Open:
@@ -323,8 +350,9 @@ def _open_container(value: Any, tag: str, key_of: Callable[[Any], Any]) -> _Open
         return _Open(value, tag, iter(value.items()), [], key_of)
     if tag != "OrderedDict" or set(attributes) != {"_metadata"}:
         raise NotStorable(
-            f"is a {type_name(value)} with the attributes {shown(', '.join(attributes))}, "
-            "which would be lost; store dict(x), and store what you need of them separately"
+            f"is {with_article(type_name(value))} with the attributes "
+            f"{shown(', '.join(attributes))}, which would be lost; store dict(x), and "
+            "store what you need of them separately"
         )
     return _Open(value, "state_dict", _with_metadata(value, attributes["_metadata"]), [], key_of)
 
@@ -358,7 +386,7 @@ def _name_of(key: Any) -> str:
 
 
 def _advice(value: Any) -> str:
-    """Names something to store instead."""
+    """Names something to store instead; empty: nothing is known of the type."""
     if isinstance(value, type):
         return "classes cannot be stored"
     for method in ("state_dict", "get_state"):
@@ -385,7 +413,4 @@ def _advice(value: Any) -> str:
         return "cfck.torch.save_checkpoint stores tensors, dtypes, devices and sizes"
     if callable(value):
         return "functions cannot be stored"
-    return (
-        "store the plain values it is made of: dict, list, tuple, set, None, bool, int, float, "
-        "complex, str, bytes, tensors and arrays"
-    )
+    return ""

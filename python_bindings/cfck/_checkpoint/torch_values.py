@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from .._common.text import shown
+from .._common.text import shown, with_article
 from .._frameworks.torch_tensors import has_plain_storage
 from .plain import (
     NotStorable,
@@ -110,7 +110,8 @@ def _encode_tensor(tensor: torch.Tensor, add: AddTensor) -> Any:
     # Others without memory of their own are refused where tensors are prepared, with advice.
     if kind not in (torch.Tensor, torch.nn.Parameter) and has_plain_storage(tensor):
         raise NotStorable(
-            f"is a {type_name(tensor)}, whose type would be lost; store x.as_subclass(torch.Tensor)"
+            f"is {with_article(type_name(tensor))}, whose type would be lost; "
+            "store x.as_subclass(torch.Tensor)"
         )
     if kind is torch.nn.Parameter:
         return {"parameter": [add(tensor), tensor.requires_grad]}

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .._common.problems import Problems
 from .._common.text import printable, shown
 from .._frameworks.framework import Framework, Prepared
 from .._io.archive import Archive
@@ -74,7 +73,7 @@ def _prepare_tree(
         try:
             part = framework.prepare(tensors)
         except CfckError:
-            _gather(framework, tensors, writer.problems)
+            _gather(framework, tensors, writer)
             continue
         prepared.units += part.units
         prepared.owners += part.owners
@@ -83,13 +82,15 @@ def _prepare_tree(
     return writer, skeleton, prepared
 
 
-def _gather(framework: Framework[Any], tensors: Mapping[str, Any], problems: Problems) -> None:
-    """What is wrong with each tensor."""
+def _gather(framework: Framework[Any], tensors: Mapping[str, Any], writer: SkeletonWriter) -> None:
+    """What is wrong with each tensor, under its path in the tree."""
     for name, tensor in tensors.items():
         try:
             framework.prepare({name: tensor})
         except CfckError as error:
-            problems.add(error)
+            text = str(error).removeprefix(f"tensor `{name}`").lstrip()
+            error = type(error)(f"{writer.path_of(name)} {text}", record=error.record)
+            writer.problems.add(error)
 
 
 def load_tree(

@@ -13,12 +13,16 @@ class Problems:
     def __init__(self) -> None:
         self._first: list[Exception] = []
         self._n_errors = 0
+        self._advice: dict[str, None] = {}
 
     def __bool__(self) -> bool:
         return self._n_errors > 0
 
-    def add(self, error: Exception) -> None:
-        """``error``: a CfckError or a TypeError."""
+    def add(self, error: Exception, advice: str = "") -> None:
+        """``error``: a CfckError or a TypeError. ``advice``: a sentence, which comes once, at the
+        end, for all that it is of."""
+        if advice:
+            self._advice[advice] = None
         self._n_errors += 1
         if self._n_errors <= _MAX_LISTED:
             self._first.append(error)
@@ -30,11 +34,14 @@ class Problems:
             return
         first = self._first[0]
         if self._n_errors == 1:
+            if self._advice and isinstance(first, CfckError):
+                text = ". ".join([str(first), *self._advice])
+                raise type(first)(text, record=first.record) from None
             raise first from None
         lines = [f"{self._n_errors} values cannot be stored:", *map(str, self._first)]
         if self._n_errors > len(self._first):
             lines.append(f"and {self._n_errors - len(self._first)} more")
-        message = "\n  ".join(lines)
+        message = "\n  ".join(lines) + "".join(f"\n{advice}" for advice in self._advice)
         if isinstance(first, CfckError):
             raise type(first)(message, record=first.record) from None
         raise TypeError(message) from None

@@ -16,3 +16,8 @@ def shown(text: str, longest: int = 200) -> str:
         return text
     half = longest // 2
     return f"{text[:half]}...{text[-half:]}"
+
+
+def with_article(noun: str) -> str:
+    """The noun, such as the name of a type, behind "a" or "an"."""
+    return f"{'an' if noun[:1] in tuple('aeioAEIO') else 'a'} {noun}"

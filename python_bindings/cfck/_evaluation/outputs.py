@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .._common.text import with_article
 from .._frameworks.torch_tensors import has_plain_storage
 from ..errors import InvalidArgumentError
 
@@ -74,12 +75,12 @@ def check_batches(batches: Any, name: str = "batches") -> None:
     """Raises InvalidArgumentError for what is no iterable of batches."""
     if isinstance(batches, torch.Tensor | Mapping | str | bytes):
         raise InvalidArgumentError(
-            f"{name} is an iterable of batches, not a {type(batches).__name__}; "
+            f"{name} is an iterable of batches, not {with_article(type(batches).__name__)}; "
             "put a single batch into a list"
         )
     if not isinstance(batches, Iterable) and not hasattr(batches, "__getitem__"):
         raise InvalidArgumentError(
-            f"{name} is an iterable of model inputs, not a {type(batches).__name__}"
+            f"{name} is an iterable of model inputs, not {with_article(type(batches).__name__)}"
         )
 
 

@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from .. import _native
 from .._common.problems import Problems
+from .._common.text import with_article
 from ..errors import (
     CfckError,
     DeviceError,
@@ -268,7 +269,7 @@ def _storable(name: str, tensor: torch.Tensor) -> torch.Tensor:
     if not has_plain_storage(tensor):
         raise unsupported(
             name,
-            f"is a {type(tensor).__name__}, whose values are not in its own memory",
+            f"is {with_article(type(tensor).__name__)}, whose values are not in its own memory",
             "save the plain tensors it is made of, or a plain copy (full_tensor(), dequantize())",
         )
     if tensor.dtype not in _NAMES:

@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from .._common.checks import check_utf8
+from .._common.text import with_article
 from .._frameworks.framework import HostTensor, Prepared, row_major
 from .._options.kinds import ReadOptions, SaveBytesOptions, SaveOptions
 from ..errors import InvalidArgumentError, LimitExceededError
@@ -114,7 +115,9 @@ def _prepare(tensor_dict: Mapping[str, TensorSpec]) -> Prepared:
         if not isinstance(name, str):
             raise TypeError(f"names of tensors are str, not {type(name).__name__}: {name!r}")
         if not isinstance(spec, TensorSpec):
-            raise TypeError(f"tensor `{name}` is a {type(spec).__name__}, not a TensorSpec")
+            raise TypeError(
+                f"tensor `{name}` is {with_article(type(spec).__name__)}, not a TensorSpec"
+            )
         family.append(spec._described(check_utf8(name)))
     total_bytes = sum(spec.data_len for spec in tensor_dict.values())
     return Prepared(units=[family], total_bytes=total_bytes)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._common.program import reported_error, run_program
+from .._common.text import with_article
 from ..errors import CfckError, InvalidArgumentError
 
 
@@ -104,6 +105,7 @@ def _checked(figures: Mapping[str, float | int | str]) -> dict[str, float | int 
     for name, value in figures.items():
         if not isinstance(value, (str, int, float)):
             raise InvalidArgumentError(
-                f"the figure {name!r} is a {type(value).__name__}; figures are numbers or texts"
+                f"the figure {name!r} is {with_article(type(value).__name__)}; "
+                "figures are numbers or texts"
             )
     return dict(figures)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .._common.text import with_article
 from .._frameworks.framework import unsupported
 from .._frameworks.torch_modules import refuse_quantised_modules
 from .._frameworks.torch_tensors import TorchFramework, has_plain_storage, torch_shape
@@ -85,7 +86,9 @@ def _check_parameter(name: str, parameter: torch.Tensor) -> None:
         what = "is an uninitialised parameter of a lazy module: it has no shape yet"
         raise unsupported(name, what, "run the model once on an input before")
     if type(parameter) is not nn.Parameter or not has_plain_storage(parameter):
-        what = f"is a {type(parameter).__name__}, whose values are not in its own memory"
+        what = (
+            f"is {with_article(type(parameter).__name__)}, whose values are not in its own memory"
+        )
         raise unsupported(name, what, "pass a model of plain parameters")
     if parameter.layout != torch.strided:
         raise unsupported(name, f"is sparse ({parameter.layout})", "pass a dense one")

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from .._common.text import with_article
 from .._frameworks.torch_tensors import has_plain_storage
 from ..errors import InvalidArgumentError
 
@@ -58,8 +59,9 @@ def _check(name: str, parameter: nn.Parameter) -> None:
     if not has_plain_storage(parameter):
         raise _refuse(
             name,
-            f"is a {type(parameter).__name__}, whose values are not in its own memory; exclude it, "
-            "or, if the model runs from a file (cfck.torch.compressed), load that into a plain one",
+            f"is {with_article(type(parameter).__name__)}, whose values are not in its own "
+            "memory; exclude it, or, if the model runs from a file (cfck.torch.compressed), "
+            "load that into a plain one",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
+from .._common.text import with_article
 from ..errors import InvalidArgumentError
 
 _OF_TRAINING = ".is_snapped"  # a buffer of each SpectralWeight
@@ -20,8 +21,8 @@ def refuse_wrappers(model: nn.Module) -> None:
     """Raises InvalidArgumentError for modules that only hold a model, under names of their own."""
     if isinstance(model, nn.parallel.DistributedDataParallel | nn.DataParallel | AveragedModel):
         raise InvalidArgumentError(
-            f"the model is in a {type(model).__name__}, which gives its weights other names: take "
-            "the model in it (.module); what wraps models comes after spectral()"
+            f"the model is in {with_article(type(model).__name__)}, which gives its weights "
+            "other names: take the model in it (.module); what wraps models comes after spectral()"
         )
 
 

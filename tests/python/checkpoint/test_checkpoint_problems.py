@@ -35,14 +35,14 @@ def state():
 
 
 EXPECTED = [
-    "checkpoint['args'] is a argparse.Namespace; store vars(x)",
+    "checkpoint['args'] is an argparse.Namespace; store vars(x)",
     "checkpoint['paths'][0] is a pathlib.PosixPath; store str(x)",
     "checkpoint['paths'][2] is a pathlib.PosixPath; store str(x)",
     "checkpoint[Mode.FAST] has the key <Mode.FAST: 'fast'>",
     "checkpoint['set'] has the key <Mode.FAST: 'fast'>",
-    "tensor `sparse` is sparse",
-    "tensor `meta` has no data",
-    "tensor `array` has dtype complex128",
+    "checkpoint['sparse'] is sparse",
+    "checkpoint['meta'] has no data",
+    "checkpoint['array'] has dtype complex128",
 ]
 
 
@@ -62,19 +62,34 @@ def test_every_problem_is_in_one_error(tmp_path, call):
 def test_a_single_problem_is_the_error_itself():
     with pytest.raises(cfck.InvalidArgumentError, match=r"^checkpoint\[1\] is a pathlib"):
         check_checkpoint([1, pathlib.Path("a")])
-    with pytest.raises(cfck.UnsupportedError, match="^tensor `0` has no data") as caught:
+    with pytest.raises(cfck.UnsupportedError, match=r"^checkpoint\[0\] has no data") as caught:
         check_checkpoint([torch.ones(2, device="meta")])
     assert caught.value.record == "0"
     with pytest.raises(cfck.InvalidArgumentError, match="^checkpoint is a function"):
         check_checkpoint(lambda: 0)
 
 
+def test_general_advice_is_a_sentence_at_the_end():
+    values = [object(), object(), pathlib.Path("a")]
+    with pytest.raises(cfck.InvalidArgumentError) as caught:
+        check_checkpoint(values)
+    lines = str(caught.value).splitlines()
+    assert lines[1:4] == [
+        "  checkpoint[0] is an object",
+        "  checkpoint[1] is an object",
+        "  checkpoint[2] is a pathlib.PosixPath; store str(x)",
+    ]
+    assert len(lines) == 5 and lines[4].startswith("Store the plain values that objects are")
+    with pytest.raises(cfck.InvalidArgumentError, match=r"^checkpoint is an object\. Store the pl"):
+        check_checkpoint(values[0])
+
+
 def test_many_problems_are_counted():
     with pytest.raises(cfck.InvalidArgumentError) as caught:
         cfck.numpy.check_checkpoint([object()] * 100_000)
     lines = str(caught.value).splitlines()
-    assert lines[0] == "100000 values cannot be stored:" and lines[-1] == "  and 99980 more"
-    assert len(lines) == 22
+    assert lines[0] == "100000 values cannot be stored:" and lines[-2] == "  and 99980 more"
+    assert len(lines) == 23
 
 
 def test_what_can_be_stored_passes(tmp_path, monkeypatch):
@@ -166,9 +181,9 @@ def test_default_is_not_asked_for_what_can_be_stored(tmp_path):
 @pytest.mark.parametrize(
     ("replace", "message"),
     [
-        (default, "is a object; store .*; default raised TypeError: object is not known"),
-        (lambda value: value, "is a object; .*; default returned it as it was"),
-        (lambda value: object(), "is a object after 100 calls of default"),
+        (default, "is an object; default raised TypeError: object is not known"),
+        (lambda value: value, "is an object; default returned it as it was"),
+        (lambda value: object(), "is an object after 100 calls of default"),
     ],
 )
 def test_values_that_default_does_not_replace(replace, message):

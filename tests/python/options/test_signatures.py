@@ -245,7 +245,7 @@ def test_everything_public_is_documented(module):
 
 @pytest.mark.parametrize("call, text", [
     (lambda **f: cfck.shrink(None, "x", **f), "kep; did you mean keep?"),
-    (lambda **f: cfck.shrink(None, "x", **f), "other; there are model, filename, keep, size, bits_"),
+    (lambda **f: cfck.shrink(None, "x", **f), "other; there are model, filename, keep, size,"),
     (lambda **f: cfck.torch.save_file({}, "x", **f), "metdata; did you mean metadata?"),
     (lambda **f: cfck.torch.save_file({}, "x", **f), "modle; did you mean model?"),
     (lambda **f: cfck.torch.save_checkpoint({}, "x", **f), "defualt; did you mean default?"),
@@ -253,7 +253,7 @@ def test_everything_public_is_documented(module):
     (lambda **f: cfck.torch.load_file("x", **f), "map_location; its name is device here"),
     (lambda **f: cfck.torch.load(b"", **f), "map_location; its name is device here"),
     (lambda **f: cfck.safe_open("x", "pt", **f), "map_location; its name is device here"),
-    (lambda **f: cfck.torch.load_checkpoint("x", **f), "weights_only; it is not needed: loading imp"),
+    (lambda **f: cfck.torch.load_checkpoint("x", **f), "weights_only; it is not needed: load"),
     (lambda **f: cfck.numpy.load_file("x", **f), "weights_only; it is not needed: loading imports"),
     (lambda **f: cfck.numpy.load_file("x", **f), "map_location; there are filename, threads"),
 ])  # fmt: skip
