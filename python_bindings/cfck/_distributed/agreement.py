@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from ..errors import CfckError, InvalidArgumentError
+from .arguments import check_group
 
 # Of frames and of what is agreed on.
 _PROTOCOL = 1
@@ -67,9 +68,11 @@ def encode_all(
     """Encodes the frames of this rank, and tells the others how long they are.
 
     Raises:
+        InvalidArgumentError: there is no process group yet, or this rank is not in it.
         CfckError: on all ranks, where one could not encode, or they do not do the same. The one
             that could not raises what ``encode`` did.
     """
+    check_group(group)
     frames: list[torch.Tensor] = []
     error: Exception | None = None
     try:

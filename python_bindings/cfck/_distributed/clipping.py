@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from ..errors import InvalidArgumentError
+from .arguments import check_numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +29,9 @@ class Clipping:
     global_norm: float | None = None
 
     def __post_init__(self) -> None:
-        given = [one for one in dataclasses.astuple(self) if one is not None]
+        parts = {f"clip_{name}": one for name, one in dataclasses.asdict(self).items()}
+        check_numbers(**{name: one for name, one in parts.items() if one is not None})
+        given = [one for one in parts.values() if one is not None]
         if len(given) > 1:
             raise InvalidArgumentError(
                 "give one of clip_value, clip_norm and clip_global_norm, not several"

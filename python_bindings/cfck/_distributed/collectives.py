@@ -7,6 +7,7 @@ import torch.distributed as dist
 
 from ..errors import InvalidArgumentError
 from .agreement import Offer, Operation, encode_all, gather_numbers
+from .arguments import check_group, check_integers, check_tensor
 from .frames import decode_frame, encode_frame, on_host
 from .transport import broadcast_frame, gather_frames
 
@@ -32,9 +33,12 @@ def all_gather(
     Raises:
         CfckError: on all ranks, where one could not encode its tensor, or makes another call, or
             has another dtype or version of cfck. ChecksumError and others on the rank that receives
-            damaged bytes.
+            damaged bytes. InvalidArgumentError before init_process_group().
+        TypeError: ``tensor`` is none.
         RuntimeError: those of torch.distributed.
     """
+
+    check_tensor(tensor)
 
     def encode() -> list[torch.Tensor]:
         if tensor.dim() > _MAX_DIMENSIONS:
@@ -76,8 +80,12 @@ def broadcast(
         group: a process group; None: that of all ranks.
 
     Raises:
-        CfckError, RuntimeError: as all_gather(); also where the numbers of values differ.
+        CfckError, TypeError, RuntimeError: as all_gather(); also where the numbers of values
+            differ.
     """
+    check_tensor(tensor)
+    check_integers(src=src)
+    check_group(group)
     is_source = dist.get_rank() == src
     offer = Offer(Operation.BROADCAST, tensor, n_frames=1, variant=src)
     (frame,), lengths, _ = encode_all(

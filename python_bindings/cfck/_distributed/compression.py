@@ -21,6 +21,7 @@ from .. import _native
 from .._common.callers import level_of_caller
 from ..errors import InvalidArgumentError, UnsupportedError
 from .agreement import Offer, Operation, device_of_wire, encode_all
+from .arguments import check_flags, check_model, check_numbers
 from .clipping import Clipping
 from .gradients import GradientCodec, SparseGradient
 from .schedule import RatioSchedule
@@ -123,6 +124,7 @@ class GradientCompression:
     Raises:
         CfckError: InvalidArgumentError for values out of range; UnsupportedError for parameters
             that are neither F32 nor BF16 nor F16.
+        TypeError: an argument has the wrong type; it is named.
     """
 
     def __init__(
@@ -145,6 +147,9 @@ class GradientCompression:
         optimizer: torch.optim.Optimizer | None = None,
         process_group: dist.ProcessGroup | None = None,
     ) -> None:
+        check_model(model)
+        check_numbers(momentum=momentum, weight_decay=weight_decay)
+        check_flags(nesterov=nesterov, masks_momentum=masks_momentum)
         if not 0 <= momentum < 1:
             raise InvalidArgumentError(f"momentum is at least 0 and below 1, not {momentum!r}")
         _check_word("vectors", vectors, ("quantised", "f16", "dense"))

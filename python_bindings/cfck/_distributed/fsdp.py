@@ -12,6 +12,7 @@ import torch.distributed as dist
 from .._options.kinds import MessageOptions
 from ..errors import InvalidArgumentError, UnsupportedError
 from .agreement import Offer, Operation, encode_all
+from .arguments import check_numbers
 from .frames import decode_frame, encode_frame, on_host
 from .traffic import Traffic
 from .transport import FutureWork, exchange_frames, gather_frames
@@ -119,10 +120,12 @@ class CompressedReduceScatter(_Collective):
 
     Raises:
         InvalidArgumentError: ``max_error`` is negative, or not finite.
+        TypeError: it is no number.
     """
 
     def __init__(self, max_error: float = 0.0) -> None:
         super().__init__()
+        check_numbers(max_error=max_error)
         if not (math.isfinite(max_error) and max_error >= 0):
             raise InvalidArgumentError(f"max_error is 0.0 or a positive number, not {max_error!r}")
         self._max_error = float(max_error)

@@ -11,6 +11,7 @@ import torch
 from .. import _native
 from .._io.opening import readable
 from ..errors import InvalidArgumentError, LimitExceededError
+from .arguments import check_integers, check_numbers, check_tensor
 
 # So much is allocated for a packet without being told to.
 _MAX_VALUES = 1 << 24
@@ -41,11 +42,13 @@ class GradientCodec:
 
     Raises:
         InvalidArgumentError: value_error is negative or not finite.
+        TypeError: it is no number.
 
     May be used by several threads at once.
     """
 
     def __init__(self, value_error: float = 0.1) -> None:
+        check_numbers(value_error=value_error)
         if not (math.isfinite(value_error) and value_error >= 0):
             raise InvalidArgumentError(
                 f"value_error is 0.0 or a positive number, not {value_error!r}"
@@ -151,6 +154,7 @@ def select_largest(values: torch.Tensor, k: int) -> torch.Tensor:
         TypeError: of another dtype, or not contiguous on the host.
     """
     flat = _floats(values)
+    check_integers(k=k)
     if not 0 <= k <= flat.numel():
         raise InvalidArgumentError(f"k is {k}, and there are {flat.numel()} values")
     indices = torch.empty(k, dtype=torch.int32, device="cpu")
@@ -159,6 +163,7 @@ def select_largest(values: torch.Tensor, k: int) -> torch.Tensor:
 
 
 def _floats(tensor: torch.Tensor) -> torch.Tensor:
+    check_tensor(tensor)
     if tensor.dtype != torch.float32 or tensor.device.type != "cpu" or not tensor.is_contiguous():
         raise TypeError(
             f"gradients are contiguous tensors of float32 on the host, not {tensor.dtype} of "
@@ -168,6 +173,7 @@ def _floats(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _indices(tensor: torch.Tensor) -> torch.Tensor:
+    check_tensor(tensor)
     if tensor.dtype not in (torch.int32, torch.int64) or tensor.device.type != "cpu":
         raise TypeError(f"indices are int32 or int64 on the host, not {tensor.dtype}")
     wide = tensor.to(torch.int64)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ..errors import InvalidArgumentError, UnsupportedError
+from .arguments import check_model
 from .fsdp import CompressedAllGather, CompressedReduceScatter
 from .traffic import Traffic
 
@@ -69,8 +70,10 @@ def compress_fsdp(model: nn.Module, max_error: float = 0.0) -> FsdpCompression:
         CfckError: InvalidArgumentError where fully_shard() has wrapped nothing, or for max_error;
             UnsupportedError where this version of torch has no FSDP2 whose collectives can be
             replaced.
+        TypeError: the model is no module, or max_error no number.
         ValueError: that of torch, for a module with several groups of parameters.
     """
+    check_model(model)
     wrapped = [(n, m) for n, m in model.named_modules() if isinstance(m, _fsdp_module())]
     if not wrapped:
         raise InvalidArgumentError("no module of the model is wrapped by fully_shard()")

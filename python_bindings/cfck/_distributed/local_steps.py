@@ -17,6 +17,7 @@ from torch import nn
 
 from ..errors import InvalidArgumentError, UnsupportedError
 from .agreement import Offer, Operation, encode_all
+from .arguments import check_group, check_integers, check_model, check_numbers
 from .collectives import broadcast
 from .gradients import GradientCodec, SparseGradient, select_largest
 from .traffic import Traffic
@@ -51,7 +52,9 @@ class LocalSteps:
 
     Raises:
         CfckError: InvalidArgumentError for values out of range; UnsupportedError for other dtypes;
-            on all ranks, where their models differ.
+            on all ranks, where their models differ. InvalidArgumentError before
+            init_process_group().
+        TypeError: an argument has the wrong type; it is named.
     """
 
     def __init__(
@@ -66,7 +69,11 @@ class LocalSteps:
         decay: float = 0.95,
         process_group: dist.ProcessGroup | None = None,
     ) -> None:
+        check_model(model)
+        check_integers(every=every, **({} if bits is None else {"bits": bits}))
+        check_numbers(ratio=ratio, outer_lr=outer_lr, outer_momentum=outer_momentum, decay=decay)
         _check(every, ratio, bits, outer_momentum, decay)
+        check_group(process_group)
         self._every, self._ratio = every, ratio
         self._outer_lr, self._outer_momentum, self._decay = outer_lr, outer_momentum, decay
         self._codec = GradientCodec(0.0 if bits is None else 2.0 / 2**bits)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ..errors import InvalidArgumentError
+from .arguments import check_integers, check_numbers
 
 
 class RatioSchedule:
@@ -17,16 +18,25 @@ class RatioSchedule:
             falls by the same factor from each to the next, and from 1 to the first.
 
     Raises:
+        TypeError: no numbers.
         InvalidArgumentError: ratios that are not above 0 and at most 1.
     """
 
     def __init__(self, ratio: float, warmup: int | Sequence[float] = 0) -> None:
+        check_numbers(ratio=ratio)
         if isinstance(warmup, int):
+            check_integers(warmup_epochs=warmup)
             if warmup < 0:
                 raise InvalidArgumentError(f"warmup_epochs is 0 or more, not {warmup}")
             factor = ratio ** (1 / (warmup + 1)) if ratio > 0 else 0.0
             self._first = [max(factor ** (epoch + 1), ratio) for epoch in range(warmup)]
+        elif not isinstance(warmup, Sequence) or isinstance(warmup, str):
+            raise TypeError(
+                f"warmup_epochs is a number of epochs, or a list of their ratios, not {warmup!r}"
+            )
         else:
+            for one in warmup:
+                check_numbers(warmup_epochs=one)
             self._first = [float(one) for one in warmup]
         self._last = float(ratio)
         for one in (*self._first, self._last):
@@ -35,6 +45,7 @@ class RatioSchedule:
 
     def at(self, epoch: int) -> float:
         """The ratio in an epoch; the first one is 0."""
+        check_integers(epoch=epoch)
         if epoch < 0:
             raise InvalidArgumentError(f"an epoch is 0 or more, not {epoch}")
         return self._first[epoch] if epoch < len(self._first) else self._last

@@ -1,0 +1,59 @@
+"""Arguments of what ranks do together, looked at before anything is sent."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..errors import InvalidArgumentError
+
+
+def check_group(group: dist.ProcessGroup | None) -> None:
+    """Raises InvalidArgumentError without a default group, and on ranks outside of ``group``."""
+    if not dist.is_initialized():
+        raise InvalidArgumentError(
+            "there is no process group: call torch.distributed.init_process_group() first"
+        )
+    if group is None or isinstance(group, dist.ProcessGroup):
+        return
+    if group == dist.GroupMember.NON_GROUP_MEMBER:
+        raise InvalidArgumentError(
+            f"rank {dist.get_rank()} does not belong to the group: only its members make this call"
+        )
+    raise TypeError(f"a group is a torch.distributed.ProcessGroup, not {type(group).__name__}")
+
+
+def check_tensor(tensor: object) -> None:
+    """Raises TypeError for what is no tensor."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"tensor is a torch.Tensor, not {type(tensor).__name__}")
+
+
+def check_model(model: object) -> None:
+    """Raises TypeError for what is no module."""
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model is a torch.nn.Module, not {type(model).__name__}")
+
+
+def check_numbers(**given: Any) -> None:
+    """Raises TypeError for what is no number, with its name."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise TypeError(f"{name} is a number, not {type(value).__name__}: {value!r}")
+
+
+def check_integers(**given: Any) -> None:
+    """Raises TypeError for what is no integer, with its name."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise TypeError(f"{name} is an int, not {type(value).__name__}: {value!r}")
+
+
+def check_flags(**given: Any) -> None:
+    """Raises TypeError for what is neither True nor False, with its name."""
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} is a bool, not {type(value).__name__}: {value!r}")

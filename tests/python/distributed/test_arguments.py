@@ -1,0 +1,81 @@
+"""What is wrong with a call is said before anything is sent, with the name of the argument."""
+
+import cfck.distributed
+import pytest
+import torch
+import torch.distributed as dist
+from cfck.distributed import (
+    CompressedReduceScatter,
+    GradientCodec,
+    GradientCompression,
+    LocalSteps,
+    all_gather,
+    broadcast,
+    compress_fsdp,
+    select_largest,
+)
+from torch import nn
+
+
+@pytest.mark.parametrize("call", [
+    lambda: all_gather(torch.zeros(3)),
+    lambda: broadcast(torch.zeros(3)),
+    lambda: LocalSteps(nn.Linear(2, 2)),
+])  # fmt: skip
+def test_without_a_process_group(call):
+    assert not dist.is_initialized()
+    with pytest.raises(cfck.InvalidArgumentError, match=r"call torch.distributed.init_process_gr"):
+        call()
+
+
+def outside():
+    group = dist.new_group([0])
+    if dist.get_rank() == 0:
+        return len(all_gather(torch.zeros(3), group=group))
+    with pytest.raises(cfck.InvalidArgumentError, match="rank 1 does not belong to the group"):
+        all_gather(torch.zeros(3), group=group)
+    with pytest.raises(TypeError, match="a group is a torch.distributed.ProcessGroup, not str"):
+        broadcast(torch.zeros(3), group="gloo")
+    return 1
+
+
+def test_ranks_outside_of_the_group(two):
+    assert two(outside) == [1, 1]
+
+
+MODEL = nn.Linear(2, 2)
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: all_gather([1.0]), "tensor is a torch.Tensor, not list"),
+    (lambda: broadcast(3), "tensor is a torch.Tensor, not int"),
+    (lambda: broadcast(torch.zeros(3), "0"), "src is an int, not str: '0'"),
+    (lambda: GradientCompression({}), "model is a torch.nn.Module, not dict"),
+    (lambda: GradientCompression(MODEL, "x"), "ratio is a number, not str: 'x'"),
+    (lambda: GradientCompression(MODEL, momentum="0.9"), "momentum is a number, not str"),
+    (lambda: GradientCompression(MODEL, weight_decay=None), "weight_decay is a number, not None"),
+    (lambda: GradientCompression(MODEL, nesterov=1), "nesterov is a bool, not int"),
+    (lambda: GradientCompression(MODEL, masks_momentum="no"), "masks_momentum is a bool, not str"),
+    (lambda: GradientCompression(MODEL, warmup_epochs="4"), "warmup_epochs is a number of epochs"),
+    (lambda: GradientCompression(MODEL, warmup_epochs=["a"]), "warmup_epochs is a number, not str"),
+    (lambda: GradientCompression(MODEL, warmup_epochs=True), "warmup_epochs is an int, not bool"),
+    (lambda: GradientCompression(MODEL, clip_norm="1"), "clip_norm is a number, not str"),
+    (lambda: GradientCompression(MODEL, clip_global_norm="1"), "clip_global_norm is a number"),
+    (lambda: GradientCompression(MODEL, value_error="1"), "value_error is a number, not str"),
+    (lambda: GradientCompression(MODEL).set_epoch(0.5), "epoch is an int, not float"),
+    (lambda: GradientCodec("0.1"), "value_error is a number, not str"),
+    (lambda: select_largest([1.0], 1), "tensor is a torch.Tensor, not list"),
+    (lambda: select_largest(torch.zeros(3), 1.0), "k is an int, not float"),
+    (lambda: CompressedReduceScatter("0.1"), "max_error is a number, not str"),
+    (lambda: compress_fsdp({}), "model is a torch.nn.Module, not dict"),
+    (lambda: LocalSteps({}), "model is a torch.nn.Module, not dict"),
+    (lambda: LocalSteps(MODEL, "30"), "every is an int, not str"),
+    (lambda: LocalSteps(MODEL, 0.5), "every is an int, not float"),
+    (lambda: LocalSteps(MODEL, bits=2.5), "bits is an int, not float"),
+    (lambda: LocalSteps(MODEL, ratio="0.1"), "ratio is a number, not str"),
+    (lambda: LocalSteps(MODEL, outer_lr="1"), "outer_lr is a number, not str"),
+    (lambda: LocalSteps(MODEL, decay="1"), "decay is a number, not str"),
+])  # fmt: skip
+def test_types(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
