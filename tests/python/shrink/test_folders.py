@@ -94,8 +94,7 @@ def test_a_folder_is_shrunk(encoder, corpus, tmp_path, capsys):
     assert not (target / "notes" / "old.bin").exists()
     assert oct(target.stat().st_mode & 0o777) == oct(0o777 & ~_umask())
     before = transformers.BertModel.from_pretrained(encoder).eval()
-    after = transformers.BertModel(before.config).eval()
-    cfck.torch.load_model(after, target)
+    after = cfck.transformers.from_pretrained(target)
     batch = torch.randint(2, 14, (16, 8))
     assert 0.9 < cfck.evaluate(before, after, [batch]).cosine_mean < 1
 
