@@ -126,6 +126,7 @@ Result<FilePlan> plan_file(const ConvertOptions& options) {
   CFCK_TRY_ASSIGN(plan.output, file_output(options, *input.format, *plan.to));
   if (!is_folder(options.input)) CFCK_TRY(check_suffix(plan.output, *input.format, *plan.to));
   CFCK_TRY(check_output(options.input, plan.output, options.force || options.dry_run));
+  for (const std::string& file : input.files) CFCK_TRY(check_not_input(file, plan.output));
   return plan;
 }
 
@@ -187,17 +188,17 @@ Result<std::string> conversion_output(const ConvertOptions& options) {
 }
 
 Result<ConvertPlan> plan_conversion(const ConvertOptions& options) {
-  if (options.max_shard_bytes) return plan_shards(options);
-  if (!makes_file(options)) return plan_folder(options);
+  if (!options.max_shard_bytes && !makes_file(options)) return plan_folder(options);
   CFCK_TRY(model::check_no_index(options.input));
+  if (options.max_shard_bytes) return plan_shards(options);
   CFCK_TRY_ASSIGN(FilePlan plan, plan_file(options));
   return ConvertPlan{std::move(plan.output), plan.decoded_bytes};
 }
 
 Result<ConvertReport> convert_input(const ConvertOptions& options, const ProgressPlace& place) {
-  if (options.max_shard_bytes) return convert_to_shards(options, place);
-  if (!makes_file(options)) return convert_folder(options, place);
+  if (!options.max_shard_bytes && !makes_file(options)) return convert_folder(options, place);
   CFCK_TRY(model::check_no_index(options.input));
+  if (options.max_shard_bytes) return convert_to_shards(options, place);
   return convert_file(options, place);
 }
 
@@ -215,12 +216,16 @@ Result<void> check_direction(const ConvertOptions& options, const model::Archive
       fmt::join(options.for_cfck, ", "), escaped(options.input), to.name));
 }
 
+Result<void> check_not_input(const std::string& input, const std::string& output) {
+  std::error_code ignored;
+  if (!fs::equivalent(input, output, ignored)) return {};
+  return invalid_argument("input and output are the same file: '" + escaped(output) +
+                          "'; choose another output");
+}
+
 Result<void> check_output(const std::string& input, const std::string& output, bool force) {
+  CFCK_TRY(check_not_input(input, output));
   std::error_code error;
-  if (fs::equivalent(input, output, error)) {
-    return invalid_argument("input and output are the same file: '" + escaped(output) +
-                            "'; choose another output");
-  }
   // A device or a pipe cannot be replaced with --force either; AtomicFile says so.
   const bool is_special = fs::is_other(fs::status(output, error));
   if (!force && !is_special && fs::exists(fs::symlink_status(output, error))) {

@@ -50,8 +50,9 @@ struct ConvertReport {
   std::vector<std::string> warnings;             // about files of a folder
 };
 
-// Checks that the paths are not the same file, by any name; `output` must not exist unless `force`.
-// Errors: kInvalidArgument, kExists.
+// Checks that the paths are not the same file, by any name. Error: kInvalidArgument.
+Result<void> check_not_input(const std::string& input, const std::string& output);
+// Does so too; `output` must not exist unless `force`. Errors: kInvalidArgument, kExists.
 Result<void> check_output(const std::string& input, const std::string& output, bool force);
 
 // Options for encoding make sense in conversions to .cfck only. Error: kInvalidArgument.

@@ -311,6 +311,7 @@ Result<ConversionInput> probe_input(const std::string& path, const Limits& limit
   for (const ArchiveTensor& tensor : archive->tensors()) {
     if (!tensor.hidden) input.decoded_bytes += tensor.n_bytes;
   }
+  for (const ArchiveFile& file : archive->files()) input.files.push_back(file.path);
   return input;
 }
 

@@ -76,6 +76,7 @@ Result<std::unique_ptr<TensorArchive>> open_input(const std::string& path,
 struct ConversionInput {
   const model::ArchiveFormat* format = nullptr;
   std::uint64_t decoded_bytes = 0;
+  std::vector<std::string> files = {};  // of which a folder may have several
 };
 Result<ConversionInput> probe_input(const std::string& path, const Limits& limits,
                                     bool only_tensors);

@@ -157,6 +157,9 @@ class ShardConversion {
     for (const std::string& name : names) {
       const bool is_index = model::is_index_name(name, *to_);
       (is_index ? written_.index_files : written_.tensor_files).push_back(name);
+      for (const ArchiveFile& input : archive_->files()) {
+        CFCK_TRY(check_not_input(input.path, output_ + "/" + name));
+      }
       if (is_index) continue;
       std::error_code ignored;
       file.output_bytes += fs::file_size(made + "/" + name, ignored);

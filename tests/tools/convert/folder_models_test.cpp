@@ -131,6 +131,37 @@ TEST(ConvertFolder, IntoShardsLeavesOtherModelsOut) {
   }
 }
 
+// What is read is not replaced, not even with --force.
+TEST(ConvertFolder, NoOutputIsAShardOfTheInput) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  fs::create_directory_symlink(folder / "m", folder / "link");
+  write_file(folder / "s/model.safetensors", shard("w", 1));
+  const std::string digest = digest_of(folder / "m");
+  const std::string shard_path = folder / "m/model-00001-of-00002.safetensors";
+  const std::string whole_path = folder / "s/model.safetensors";
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"convert", folder / "m", shard_path, "--force"},
+           {"convert", folder / "link", shard_path, "--force"},
+           {"convert", folder / "m", folder / "link/model.safetensors", "--max-shard-size", "5kB",
+            "--force"},
+           {"convert", whole_path, whole_path, "--max-shard-size", "1GB", "--force"}}) {
+    const Outcome refused = run(command);
+    EXPECT_EQ(refused.code, 2) << command[1];
+  }
+  const Outcome same = run({"convert", folder / "m", shard_path, "--force"});
+  EXPECT_NE(same.err.find("input and output are the same file: '" + shard_path + "'"),
+            std::string::npos)
+      << same.err;
+  EXPECT_EQ(digest_of(folder / "m"), digest);
+  EXPECT_EQ(read_file(whole_path), shard("w", 1));
+  const Outcome index = run({"convert", folder / "m/model.safetensors.index.json", folder / "t",
+                             "--max-shard-size", "5kB"});
+  EXPECT_EQ(index.code, 6);
+  EXPECT_NE(index.err.find("is the index of shards; give their folder"), std::string::npos)
+      << index.err;
+}
+
 // A pipeline has models in folders, as diffusers lays them out.
 TEST(FolderOfModels, APipelineIsTakenByAllCommands) {
   const TemporaryFolder folder;
