@@ -30,7 +30,10 @@ class FolderArchive final : public ListedArchive {
       const TensorArchive& archive = *parts_[part];
       starts_.push_back(files_.size());
       files_.insert(files_.end(), archive.files().begin(), archive.files().end());
-      metadata_.insert(archive.metadata().begin(), archive.metadata().end());
+      add_metadata(archive.metadata());
+      for (const std::string& note : archive.notes()) {
+        notes_.push_back("'" + escaped(archive.files().front().path) + "': " + note);
+      }
       for (const Attachment& attachment : archive.attachments()) {
         if (is_of_part(attachment.name)) continue;
         if (attached_.emplace(attachment.name, part).second) attachments_.push_back(attachment);
@@ -38,11 +41,14 @@ class FolderArchive final : public ListedArchive {
       new_indexes_.emplace_back(archive.tensors().size());
       add_tensors(part);
     }
+    note_other_metadata();
     add_metadata_names();
     find_bases();
     CFCK_TRY(finish_list());
     return check_names();
   }
+
+  std::span<const std::string> notes() const override { return notes_; }
 
   Result<std::vector<std::byte>> attachment(std::string_view name) const override {
     const auto found = attached_.find(name);
@@ -152,6 +158,28 @@ class FolderArchive final : public ListedArchive {
     return is_of_model_.empty() || is_of_model_[part][tensor.index];
   }
 
+  // The first shard that has a key says its value.
+  void add_metadata(const Metadata& metadata) {
+    for (const auto& [key, value] : metadata) {
+      const auto [found, is_new] = metadata_.emplace(key, value);
+      if (!is_new && found->second != value) other_keys_.insert(key);
+    }
+  }
+
+  void note_other_metadata() {
+    if (other_keys_.empty()) return;
+    constexpr std::size_t kMaxNamed = 3;
+    std::string named;
+    std::size_t n_named = 0;
+    for (const std::string& key : other_keys_) {
+      if (n_named++ == kMaxNamed) break;
+      named.append(named.empty() ? "'" : ", '").append(escaped(key)).append("'");
+    }
+    notes_.push_back("the shards have different metadata under " + named +
+                     (other_keys_.size() > kMaxNamed ? ", ..." : "") +
+                     "; the values are those of the first shard that has them");
+  }
+
   void add_tensors(std::size_t part) {
     const auto tensors = parts_[part]->tensors();
     std::vector<bool> is_shared(tensors.size());  // with tensors of the model
@@ -226,6 +254,8 @@ class FolderArchive final : public ListedArchive {
   std::vector<std::vector<std::optional<std::size_t>>> new_indexes_;
   std::vector<Place> places_;                                 // of each of tensors_
   std::map<std::string, std::size_t, std::less<>> attached_;  // parts, by names of attachments
+  std::set<std::string> other_keys_;                          // of metadata, with several values
+  std::vector<std::string> notes_;
 };
 
 }  // namespace

@@ -81,6 +81,32 @@ TEST(ConvertFolder, ShardsWithoutAnIndex) {
   EXPECT_FALSE(fs::exists(folder / "two.cfck"));
 }
 
+// One file has one value for a key; what is not taken is said.
+TEST(ConvertFolder, ShardsWithDifferentMetadata) {
+  const TemporaryFolder folder;
+  const auto shard_of = [](const std::string& name, const std::string& metadata) {
+    return with_header("{\"__metadata__\":{" + metadata + "},\"" + name +
+                           R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+                       "x");
+  };
+  write_file(folder / "m/model-00001-of-00002.safetensors",
+             shard_of("a", R"("format":"pt","run":"one","a only":"1")"));
+  write_file(folder / "m/model-00002-of-00002.safetensors",
+             shard_of("b", R"("format":"pt","run":"two","b only":"2")"));
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"convert", folder / "m", folder / "one.cfck"},
+           {"convert", folder / "m", folder / "s/model.cfck", "--max-shard-size", "1GB"}}) {
+    const Outcome made = run(command);
+    EXPECT_EQ(made.code, 0) << made.err;
+    EXPECT_NE(made.err.find("different metadata under 'run'; the values are those of the first"),
+              std::string::npos)
+        << made.err;
+  }
+  write_file(folder / "m/model-00002-of-00002.safetensors",
+             shard_of("b", R"("format":"pt","run":"one","b only":"2")"));
+  EXPECT_EQ(run({"convert", folder / "m", folder / "two.cfck"}).err, "");
+}
+
 TEST(ConvertFolder, IntoShards) {
   const TemporaryFolder folder;
   make_model(folder / "m");
