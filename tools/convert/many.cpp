@@ -118,6 +118,9 @@ void skip_existing(Task& task, const std::string& output) {
   ConvertOptions& options = task.options;
   std::error_code ignored;
   if (!(options.skip_existing || options.newer) || !fs::exists(output, ignored)) return;
+  // A folder is no file: the conversion says so, and writes nothing into it.
+  const bool is_file = !options.max_shard_bytes && makes_file(options);
+  if (is_file && fs::is_directory(output, ignored)) return;
   task.is_skipped = !options.newer || last_written(options.input) <= last_written(output);
   if (!task.is_skipped) options.force = true;
   options.output = output;

@@ -190,6 +190,19 @@ TEST_F(ConvertMany, WhatIsThereIsSkipped) {
   EXPECT_EQ(convert({"b.safetensors", "-o", "alone.cfck", "--skip-existing"}).code, 0);
 }
 
+// A folder that is called like an output is not one, and nothing is written into it.
+TEST_F(ConvertMany, AFolderIsNoOutputOfAFile) {
+  fs::create_directories(folder / "out/a.cfck");
+  fs::last_write_time(folder / "out/a.cfck",
+                      fs::last_write_time(folder / "a.safetensors") - std::chrono::hours(1));
+  for (const char* option : {"--skip-existing", "--newer"}) {
+    const Outcome outcome = convert({"a.safetensors", "--output-dir", "out", option});
+    EXPECT_EQ(outcome.code, 8) << outcome.err;
+    EXPECT_NE(outcome.err.find("'out/a.cfck' exists already"), std::string::npos) << outcome.err;
+    EXPECT_TRUE(fs::is_empty(folder / "out/a.cfck")) << option;
+  }
+}
+
 TEST_F(ConvertMany, FoldersOfInputsAreKept) {
   write_file(folder / "x/m.safetensors", small_model());
   write_file(folder / "y/z/m.safetensors", small_model());
