@@ -378,7 +378,7 @@ Result<std::unique_ptr<ArchiveWriter>> create(const ArchiveFormat& format, const
   // Wrong options are found before there is anything to write.
   MemorySink nowhere;
   CFCK_TRY(format.create(nowhere, options));
-  CFCK_TRY_ASSIGN(auto temporary, TemporaryFolder::create(destination.path));
+  CFCK_TRY_ASSIGN(auto temporary, TemporaryFolder::create(temporary_place(destination.path)));
   return with_states(
       std::make_unique<FolderWriter>(std::move(destination), options, std::move(temporary), files),
       nullptr);

@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -28,6 +30,26 @@ Result<std::string> real_folder(const std::string& path) {
                "cannot use the output folder '" + escaped(path) + "': " + error.message(),
                {},
                {}};
+}
+
+bool must_stay(const std::string& path) {
+  const fs::path outer(path);
+  std::error_code error;
+  const auto lies_within = [&](const fs::path& inner) {
+    return !inner.empty() &&
+           std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first ==
+               outer.end();
+  };
+  if (lies_within(fs::current_path(error))) return true;
+  const char* const home = std::getenv("HOME");
+  return path == "/" ||
+         (home != nullptr && *home != '\0' && lies_within(fs::canonical(home, error)));
+}
+
+std::string temporary_place(const std::string& path) {
+  std::error_code ignored;
+  const bool stays = fs::is_directory(path, ignored) && must_stay(path);
+  return stays ? (fs::path(path) / "new").string() : path;
 }
 
 Result<bool> is_taken(const std::string& path) {
@@ -69,12 +91,16 @@ Result<void> check_what_stays(const std::string& path, const WrittenFolder& writ
 
 Result<void> put_in_place(const std::string& from, const std::string& path,
                           const WrittenFolder& written, FileSystem& files) {
+  // The index comes last, so that it never names a shard that is not there.
+  std::vector<std::string> names = written.other_files;
+  for (const auto* more : {&written.tensor_files, &written.index_files}) {
+    names.insert(names.end(), more->begin(), more->end());
+  }
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored) && (written.stays || must_stay(path))) {
+    return add_to_folder({from, path, std::move(names), written.dropped}, files);
+  }
   if (written.replaces) {
-    // The index comes last, so that it never names a shard that is not there.
-    std::vector<std::string> names = written.other_files;
-    for (const auto* more : {&written.tensor_files, &written.index_files}) {
-      names.insert(names.end(), more->begin(), more->end());
-    }
     return replace_folder({from, path, std::move(names), written.dropped}, files);
   }
   CFCK_TRY(sync_tree(from, files));

@@ -21,7 +21,18 @@ struct WrittenFolder {
   // ones or `dropped`: names in the folder itself.
   bool replaces = false;
   std::vector<std::string> dropped = {};
+  // True if the files go into the folder that is there, beside others that are no concern of them.
+  bool stays = false;
 };
+
+// True for a folder that must stay the same folder whatever is written to it, since others rely on
+// it: the current directory of this process, the home folder, and all folders around these. `path`
+// is one of real_folder().
+bool must_stay(const std::string& path);
+
+// Returns the path beside which the TemporaryFolder belongs for what is written to the folder:
+// `path` itself, or one in it where the folder must stay.
+std::string temporary_place(const std::string& path);
 
 // Returns the absolute path of an output folder, without links: a link to a folder stands for the
 // folder. Errors: kIo, kOutOfMemory.
@@ -34,7 +45,8 @@ Result<bool> is_taken(const std::string& path);
 // instead of them. Error: kInvalidArgument.
 Result<void> check_what_stays(const std::string& path, const WrittenFolder& written);
 
-// Puts the finished folder `from` in the place of `path`. Errors: those of replace_folder(); kIo.
+// Puts the finished folder `from` in the place of `path`, or its files into it where that folder
+// must stay. Errors: those of replace_folder() and add_to_folder(); kIo.
 Result<void> put_in_place(const std::string& from, const std::string& path,
                           const WrittenFolder& written, FileSystem& files);
 

@@ -29,8 +29,10 @@ std::vector<std::string> texts_of(const Names& names) {
 
 std::unique_ptr<model::TemporaryFolder> create_folder(const nb::bytes& target) {
   const std::string path = path_of(target);
-  return take(without_gil(
-      [&] { return run_guarded([&] { return model::TemporaryFolder::create(path); }); }));
+  return take(without_gil([&] {
+    return run_guarded(
+        [&] { return model::TemporaryFolder::create(model::temporary_place(path)); });
+  }));
 }
 
 void put_in_place(model::TemporaryFolder& folder, const nb::bytes& target, const nb::bytes& like,

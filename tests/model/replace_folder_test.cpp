@@ -326,6 +326,38 @@ TEST_F(ReplaceFolder, AFolderIsNotReplacedByAFile) {
   EXPECT_EQ(contents_of(root_ / "old"), before);
 }
 
+// Files that are added to a folder, which stays, are all there or none of them.
+TEST_F(ReplaceFolder, AddsFilesToAFolderThatStays) {
+  for (const char* name : {"1.cfck", "2.cfck", "deep/3.cfck", "index.json"}) {
+    fs::remove(root_ / "old" / name);
+  }
+  const Contents before = contents_of(root_ / "old");
+  struct stat info {};
+  ASSERT_EQ(::stat((root_ / "old").c_str(), &info), 0);
+  const auto inode = info.st_ino;
+  put(root_ / "old/index.json/inside", "x");
+  const Result<void> refused = add_to_folder(replacement(), system_files());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  fs::remove_all(root_ / "old/index.json");
+  fs::remove(root_ / "new/index.json");
+  ASSERT_FALSE(add_to_folder(replacement(), system_files()));
+  fs::remove(root_ / "old/fresh");  // only the folder for a file may stay
+  EXPECT_EQ(contents_of(root_ / "old"), before);
+  put(root_ / "new/index.json", "new index.json");
+  LinkingFiles linking;
+  ASSERT_TRUE(add_to_folder(replacement(), linking));
+  // All names are taken now: they are replaced.
+  put(root_ / "new/1.cfck", "newer");
+  ASSERT_TRUE(add_to_folder(replacement(), linking));
+  Contents after = contents_of(root_ / "old");
+  EXPECT_EQ(after["1.cfck"], "newer");
+  EXPECT_EQ(after["mine.txt"], "mine");
+  EXPECT_EQ(after.count(kUnfinishedMark), 0U);
+  ASSERT_EQ(::stat((root_ / "old").c_str(), &info), 0);
+  EXPECT_EQ(info.st_ino, inode);
+}
+
 TEST_F(ReplaceFolder, TemporaryFoldersOfKilledProcessesGo) {
   put(root_ / ".old.cfck-tmp-1-0/1.cfck", "x");
   put(root_ / ".old.cfck-tmp-2-0/1.cfck", "x");

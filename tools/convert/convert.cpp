@@ -179,7 +179,7 @@ Result<std::string> name_in_output(const ConvertOptions& options, const std::str
 }
 
 Result<std::string> conversion_output(const ConvertOptions& options) {
-  if (options.max_shard_bytes) return shard_folder(options.output);
+  if (options.max_shard_bytes) return shard_output(options.output);
   if (!makes_file(options)) return folder_output(options);
   if (is_folder(options.input)) return options.output;
   CFCK_TRY_ASSIGN(const auto source, open_file(options.input));

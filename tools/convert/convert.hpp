@@ -92,8 +92,9 @@ Result<ConvertPlan> plan_folder(const ConvertOptions& options);
 // A file, or the model of a folder, to a folder of shards with an index.
 Result<ConvertReport> convert_to_shards(const ConvertOptions& options, const ProgressPlace& place);
 Result<ConvertPlan> plan_shards(const ConvertOptions& options);
-// Returns the folder for `out`, which may name a file in it: "folder/model.safetensors".
-std::string shard_folder(const std::string& out);
+// Returns the path whose presence means that the shards of OUT are there: the folder, or, where OUT
+// names a file in it ("folder/model.safetensors"), their index or the only one.
+std::string shard_output(const std::string& out);
 
 // Converts all inputs of `options`, whose rules are complete; goes on after errors. Returns the
 // worst exit code.

@@ -318,7 +318,8 @@ Result<ConvertReport> FolderConversion::run(const ProgressPlace& place) {
     CFCK_TRY(write_rest(output_));
     return std::move(report_);
   }
-  CFCK_TRY_ASSIGN(const auto temporary, model::TemporaryFolder::create(output_));
+  CFCK_TRY_ASSIGN(const auto temporary,
+                  model::TemporaryFolder::create(model::temporary_place(output_)));
   CFCK_TRY(convert_all(temporary->path(), place));
   CFCK_TRY(write_rest(temporary->path()));
   std::error_code ignored;

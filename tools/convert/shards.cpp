@@ -69,13 +69,16 @@ class ShardConversion {
 
   Result<ConvertReport> run(const ProgressPlace& progress) {
     CFCK_TRY(open());
-    CFCK_TRY_ASSIGN(const auto temporary, model::TemporaryFolder::create(output_));
+    CFCK_TRY_ASSIGN(const auto temporary,
+                    model::TemporaryFolder::create(
+                        written_.stays ? (fs::path(output_) / place_.stem).string() : output_));
     const std::string made = temporary->path() + "/new";
     ProgressBar bar = progress.bar(options_, n_bytes_);
     CFCK_TRY(write(made, bar));
     CFCK_TRY(list_files(made));
     if (options_.verify) CFCK_TRY(compare(made, bar));
     CFCK_TRY(copy_others(made));
+    if (written_.stays) CFCK_TRY(check_beside());
     if (!is_wanted()) return cancelled();
     std::error_code ignored;
     const bool is_old = fs::is_directory(output_, ignored);
@@ -110,12 +113,66 @@ class ShardConversion {
       return invalid_argument("'" + escaped(place_.folder) +
                               "' is the input; choose another folder for the shards");
     }
+    // A path that names files adds these to its folder. Also otherwise a folder stays where this
+    // process, or the input, is in it.
+    written_.stays = fs::is_directory(output_, ignored) &&
+                     (place_.format != nullptr || model::must_stay(output_) || holds_input());
+    if (written_.stays) {
+      return check_free(model::index_name(place_.stem, *to_));
+    }
     CFCK_TRY_ASSIGN(written_.replaces, model::is_taken(output_));
     if (!written_.replaces) return {};
     CFCK_TRY(check_output(options_.input, output_, options_.force));
     if (fs::is_directory(output_, ignored)) return {};
     return invalid_argument("'" + escaped(place_.folder) +
                             "' is a file; shards need a folder, choose another path");
+  }
+
+  bool holds_input() const {
+    std::error_code ignored;
+    const fs::path inner = fs::canonical(options_.input, ignored);
+    const fs::path outer(output_);
+    return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first ==
+           outer.end();
+  }
+
+  // Checks that a file may be written into the folder, which stays. Errors: kExists;
+  // kInvalidArgument for a file that is read.
+  Result<void> check_free(const std::string& name) const {
+    const fs::path there = fs::path(output_) / name;
+    const std::string shown = escaped((fs::path(place_.folder) / name).string());
+    std::error_code ignored;
+    if (!fs::exists(fs::symlink_status(there, ignored))) return {};
+    for (const ArchiveFile& file : archive_->files()) {
+      if (!fs::equivalent(file.path, there, ignored)) continue;
+      return invalid_argument("'" + shown +
+                              "' is a file of the input; choose another name or folder");
+    }
+    if (options_.force) return {};
+    return exists_already("'" + shown +
+                          "' exists already; use --force to replace it, or choose another name");
+  }
+
+  // Checks that the files may go beside those of the folder, and finds shards of an earlier
+  // conversion that would stay beside the new ones.
+  Result<void> check_beside() {
+    std::set<std::string> written;
+    for (const auto* names :
+         {&written_.tensor_files, &written_.index_files, &written_.other_files}) {
+      for (const std::string& name : *names) CFCK_TRY(check_free(name));
+      written.insert(names->begin(), names->end());
+    }
+    CFCK_TRY_ASSIGN(const auto names, model::names_in(output_));
+    const std::size_t length = model::shard_name(place_.stem, 1, 2, *to_).size();
+    for (const std::string& name : names) {
+      const bool is_shard = name.size() == length && name.starts_with(place_.stem + "-") &&
+                            model::is_shard_name(name, *to_);
+      const bool is_earlier = is_shard || name == model::index_name(place_.stem, *to_);
+      if (!is_earlier || written.contains(name)) continue;
+      CFCK_TRY(check_free(name));
+      written_.dropped.push_back(name);
+    }
+    return {};
   }
 
   Result<void> write(const std::string& made, ProgressBar& bar) {
@@ -166,7 +223,8 @@ class ShardConversion {
       file.shards.push_back((fs::path(place_.folder) / name).string());
       if (const auto like = first_input()) copy_access(*like, made + "/" + name);
     }
-    return written_.replaces ? model::check_what_stays(output_, written_) : Result<void>();
+    const bool is_whole = written_.replaces || (written_.stays && place_.format == nullptr);
+    return is_whole ? model::check_what_stays(output_, written_) : Result<void>();
   }
 
   // The file whose permissions shards get.
@@ -273,7 +331,14 @@ class ShardConversion {
 
 }  // namespace
 
-std::string shard_folder(const std::string& out) { return place_of(out).folder; }
+std::string shard_output(const std::string& out) {
+  const ShardPlace place = place_of(out);
+  if (place.format == nullptr) return place.folder;
+  const std::string index =
+      (fs::path(place.folder) / model::index_name(place.stem, *place.format)).string();
+  std::error_code ignored;
+  return fs::exists(index, ignored) ? index : out;
+}
 
 Result<ConvertReport> convert_to_shards(const ConvertOptions& options, const ProgressPlace& place) {
   return ShardConversion(options).run(place);

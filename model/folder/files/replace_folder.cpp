@@ -225,6 +225,38 @@ Result<void> rename_under_mark(const FolderReplacement& replacement, FileSystem&
   return {};
 }
 
+// Links the files, so that a file that somebody else wrote meanwhile is not replaced. Takes back
+// what it did after an error.
+Result<void> link_all(const FolderReplacement& replacement, FileSystem& files) {
+  Folders changed;
+  std::vector<std::string> made;
+  const auto add = [&](const std::string& name) -> Result<void> {
+    const std::string source = replacement.from + "/" + name;
+    const std::string target = replacement.to + "/" + name;
+    const std::string folder = fs::path(target).parent_path().string();
+    CFCK_TRY(make_parents(folder, changed, files));
+    Result<void> linked = files.link(source, target);
+    if (!linked && linked.error().code == ErrorCode::kUnsupported) {
+      linked = files.rename(source, target);
+    }
+    CFCK_TRY(linked);
+    made.push_back(target);
+    changed.insert(folder);
+    return {};
+  };
+  Result<void> added;
+  for (const std::string& name : replacement.names) {
+    added = add(name);
+    if (!added) break;
+  }
+  if (added) {
+    for (const std::string& folder : changed) CFCK_TRY(files.sync_directory(folder));
+    return {};
+  }
+  for (const std::string& target : made) (void)files.remove(target);
+  return added;
+}
+
 }  // namespace
 
 Result<void> check_unmarked(const std::string& folder) {
@@ -253,6 +285,21 @@ Result<void> replace_folder(const FolderReplacement& replacement, FileSystem& fi
   Result<void> exchanged = exchange(replacement, files);
   if (exchanged || exchanged.error().code != ErrorCode::kUnsupported) return exchanged;
   return rename_under_mark(replacement, files);
+}
+
+Result<void> add_to_folder(const FolderReplacement& replacement, FileSystem& files) {
+  bool replaces =
+      !replacement.dropped.empty() || files.exists(replacement.to + "/" + kUnfinishedMark);
+  for (const std::string& name : replacement.names) {
+    const std::string target = replacement.to + "/" + name;
+    if (fs::is_directory(status_of(target))) {
+      return invalid_argument("'" + escaped(target) +
+                              "' is a folder, but a file of this name is to be written");
+    }
+    replaces = replaces || fs::exists(status_of(target));
+  }
+  CFCK_TRY(sync_tree(replacement.from, files));
+  return replaces ? rename_under_mark(replacement, files) : link_all(replacement, files);
 }
 
 }  // namespace cfck::model

@@ -37,4 +37,11 @@ struct FolderReplacement {
 // kIo; kInvalidArgument where a file would replace a folder or vice versa.
 Result<void> replace_folder(const FolderReplacement& replacement, FileSystem& files);
 
+// Moves the files of `from` into the folder `to`, which stays the same folder. Where none of the
+// names is taken and nothing is dropped, files get their names one after another, and after an
+// error none has; else they replace others while `to` has the mark, with the errors of
+// replace_folder(). `from` may lie in `to`, and its contents may be removed afterwards. Errors:
+// kIo; kExists; kInvalidArgument where a file would replace a folder.
+Result<void> add_to_folder(const FolderReplacement& replacement, FileSystem& files);
+
 }  // namespace cfck::model

@@ -1,6 +1,8 @@
 // Folders as one file, files as folders of shards, and folders of several models.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -128,6 +130,86 @@ TEST(ConvertFolder, IntoShards) {
   EXPECT_EQ(run({"convert", folder / "m", folder / "c", "--max-shard-size", "1GB"}).code, 8);
   EXPECT_EQ(run({"convert", folder / "m", "--max-shard-size", "1GB"}).code, 2);
   EXPECT_EQ(run({"convert", folder / "m", folder / "d", "--max-shard-size", "few"}).code, 2);
+}
+
+std::uint64_t inode_of(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+// A path in a folder adds shards to it: the folder stays, with all that is in it.
+TEST(ConvertFolder, ShardsGoBesideOtherFiles) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  fs::create_directories(folder / "here");
+  ASSERT_EQ(run({"convert", folder / "m", folder / "here/one.safetensors"}).code, 0);
+  write_file(folder / "here/notes.txt", "notes");
+  write_file(folder / "here/other.cfck", "other");
+  const std::uint64_t inode = inode_of(folder / "here");
+  RunOptions here;
+  here.folder = folder / "here";
+  const std::vector<std::string> command = {"convert", "one.safetensors", "big.cfck",
+                                            "--max-shard-size"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), command.begin(), command.end());
+    return run(more, here);
+  };
+  const Outcome made = with({"5kB"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_EQ(inode_of(folder / "here"), inode);
+  const std::string first = folder / "here/big-00001-of-00002.cfck";
+  const std::string before = read_file(first);
+  EXPECT_EQ(digest_of(folder / "here/big.cfck.index.json"), digest_of(folder / "m"));
+  const Outcome again = with({"5kB"});
+  EXPECT_EQ(again.code, 8);
+  EXPECT_NE(again.err.find("'./big.cfck.index.json' exists already"), std::string::npos)
+      << again.err;
+  // Shards of another number are replaced with the index, and one file needs none.
+  ASSERT_EQ(with({"1GB", "--force"}).code, 0);
+  EXPECT_EQ(inode_of(folder / "here"), inode);
+  EXPECT_FALSE(fs::exists(first));
+  EXPECT_TRUE(fs::exists(folder / "here/big.cfck"));
+  EXPECT_EQ(with({"5kB", "--skip-existing"}).code, 0);
+  EXPECT_FALSE(fs::exists(first));
+  const Outcome itself = run({"convert", "big.cfck", "big.cfck", "--quality", "high",
+                              "--max-shard-size", "1GB", "--force"},
+                             here);
+  EXPECT_EQ(itself.code, 2);
+  EXPECT_NE(itself.err.find("is a file of the input"), std::string::npos) << itself.err;
+  EXPECT_EQ(folder.files().size(), 7U + 4U);
+  EXPECT_EQ(read_file(folder / "here/notes.txt"), "notes");
+  EXPECT_EQ(read_file(folder / "here/other.cfck"), "other");
+}
+
+// The current directory, the home folder and what is around them are never replaced.
+TEST(ConvertFolder, TheCurrentDirectoryStays) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  write_file(folder / "one.safetensors", shard("w", 1));
+  for (const std::string way : {"inside", "below", "home"}) {
+    fs::remove_all(folder / "out");
+    fs::create_directories(folder / "out/sub");
+    RunOptions options;
+    options.folder = folder / (way == "inside" ? "out" : way == "below" ? "out/sub" : "m");
+    if (way == "home") options.environment = {"HOME=" + folder / "out"};
+    const std::uint64_t inode = inode_of(folder / "out");
+    for (int i = 0; i < 2; ++i) {
+      const Outcome made = run({"convert", folder / "m", folder / "out", "--force"}, options);
+      ASSERT_EQ(made.code, 0) << made.err;
+      EXPECT_EQ(inode_of(folder / "out"), inode) << way;
+    }
+    EXPECT_EQ(digest_of(folder / "out"), digest_of(folder / "m"));
+    EXPECT_FALSE(fs::exists(folder / "out/.cfck-convert-unfinished"));
+    fs::remove_all(folder / "out");
+    fs::create_directories(folder / "out/sub");
+    const std::uint64_t second = inode_of(folder / "out");
+    const Outcome shards =
+        run({"convert", folder / "one.safetensors", folder / "out", "--max-shard-size", "1GB"},
+            options);
+    ASSERT_EQ(shards.code, 0) << shards.err;
+    EXPECT_EQ(inode_of(folder / "out"), second) << way;
+    EXPECT_TRUE(fs::exists(folder / "out/model.cfck"));
+  }
 }
 
 // Other files of tensors are named, and never copied over or beside the shards of the model.
