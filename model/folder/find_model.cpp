@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <span>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/files/temporary_names.hpp"
+#include "base/json_tree.hpp"
 #include "base/text.hpp"
 #include "model/folder/files/folder_names.hpp"
 #include "model/folder/files/replace_folder.hpp"
@@ -173,7 +175,11 @@ class ModelSearch {
     CFCK_TRY_ASSIGN(const auto names, names_in(folder));
     if (is_one_model(folder, names)) {
       models_.push_back(folder);
+      add_beside(folder, names);
       return {};
+    }
+    if (std::binary_search(names.begin(), names.end(), kPipelineIndex)) {
+      CFCK_TRY(add_lacking(folder));
     }
     add_files(folder, names);
     for (const std::string& name : names) {
@@ -184,14 +190,18 @@ class ModelSearch {
     return {};
   }
 
-  std::vector<std::string> take() {
-    std::sort(models_.begin(), models_.end());
-    return std::move(models_);
-  }
+  std::vector<std::string> take() { return sorted(std::move(models_)); }
+  std::vector<std::string> take_left_out() { return sorted(std::move(left_out_)); }
+  std::vector<std::string> take_lacking() { return sorted(std::move(lacking_)); }
 
  private:
   static constexpr int kMaxDepth = 16;
   static constexpr std::string_view kPipelineIndex = "model_index.json";
+
+  static std::vector<std::string> sorted(std::vector<std::string> paths) {
+    std::sort(paths.begin(), paths.end());
+    return paths;
+  }
 
   static std::string join(const std::string& folder, const std::string& name) {
     return (fs::path(folder) / name).string();
@@ -223,6 +233,55 @@ class ModelSearch {
     return files;
   }
 
+  // Sorts what is beside the model of a folder: files that are called like models are models too,
+  // others are left out.
+  void add_beside(const std::string& folder, const std::vector<std::string>& names) {
+    const auto best = best_candidates(folder, names);
+    if (best.size() != 1 || best.front().rank() == kUnknownName || !check_unmarked(folder)) return;
+    std::vector<Candidate> models;
+    for (const std::string& name : names) {
+      const auto candidate = candidate_of(name, archive_formats());
+      std::error_code ignored;
+      if (!candidate || is_temporary_name(name)) continue;
+      if (fs::is_directory(join(folder, name), ignored)) continue;
+      if (candidate->same_model(best.front())) {
+        if (name != best.front().name && !candidate->is_index) {
+          left_out_.push_back(join(folder, name));
+        }
+      } else if (candidate->rank() == kUnknownName) {
+        if (!candidate->is_index) left_out_.push_back(join(folder, name));
+      } else {
+        models.push_back(*candidate);
+      }
+    }
+    for (const Candidate& one : models) {
+      const bool is_best = std::none_of(models.begin(), models.end(), [&](const Candidate& other) {
+        return other.same_model(one) && other.preference() < one.preference();
+      });
+      (is_best ? models_ : left_out_).push_back(join(folder, one.name));
+    }
+  }
+
+  // Finds the folders of a pipeline without weights. An index that is not one says nothing.
+  Result<void> add_lacking(const std::string& folder) {
+    constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+    using Json = nlohmann::json;
+    const auto text = read_text(join(folder, std::string(kPipelineIndex)), kMaxBytes);
+    if (!text) return {};
+    const auto index = detail::JsonTree<Json>::parse(*text, {.max_values = kMaxBytes});
+    if (!index || !index->root().is_object()) return {};
+    for (const auto& [name, value] : index->root().items()) {
+      const std::string below = join(folder, name);
+      std::error_code ignored;
+      const bool is_component = value.is_array() && value.size() == 2 && value[0].is_string();
+      if (!is_component || name.find('/') != std::string::npos) continue;
+      if (!fs::exists(join(below, "config.json"), ignored)) continue;
+      CFCK_TRY_ASSIGN(const bool has_weights, has_model(below));
+      if (!has_weights) lacking_.push_back(below);
+    }
+    return {};
+  }
+
   void add_files(const std::string& folder, const std::vector<std::string>& names) {
     const auto best = best_candidates(folder, names);
     if (best.empty() || best.front().rank() == kUnknownName) {
@@ -234,6 +293,8 @@ class ModelSearch {
 
   std::set<fs::path> seen_;
   std::vector<std::string> models_;
+  std::vector<std::string> left_out_;
+  std::vector<std::string> lacking_;
 };
 
 }  // namespace
@@ -246,6 +307,22 @@ Result<std::vector<std::string>> all_models(const std::string& path) {
   std::vector<std::string> models = search.take();
   if (models.empty()) models.push_back(path);  // who opens it says what it has not got
   return models;
+}
+
+Result<std::vector<std::string>> files_left_out(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return std::vector<std::string>();
+  ModelSearch search;
+  CFCK_TRY(search.search(path, 0));
+  return search.take_left_out();
+}
+
+Result<std::vector<std::string>> folders_without_weights(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return std::vector<std::string>();
+  ModelSearch search;
+  CFCK_TRY(search.search(path, 0));
+  return search.take_lacking();
 }
 
 Result<std::string> find_model(const std::string& folder) {

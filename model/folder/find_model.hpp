@@ -32,8 +32,19 @@ Result<bool> has_model(const std::string& folder);
 // These are the models in the folders of a pipeline (diffusers writes model_index.json beside
 // them), in the folders of a folder without a model of its own, and files of tensors whose names
 // are neither those of shards nor those that libraries give to models: each is a checkpoint by
-// itself. Sorted by their paths. Errors: kIo, kUnsupported for folders that are nested too deeply.
+// itself. The variants of a model ("model.fp16.safetensors"), or other files that are called like
+// models, come after its folder. Sorted by their paths. Errors: kIo, kUnsupported for folders that
+// are nested too deeply.
 Result<std::vector<std::string>> all_models(const std::string& path);
+
+// Returns the paths of the files that all_models() passes over though their names are those of
+// tensors of folders: beside a file with the name of a model, files with names of their own, and
+// the same model in another format. Sorted. Errors: those of all_models().
+Result<std::vector<std::string>> files_left_out(const std::string& path);
+
+// Returns the folders of a pipeline that its model_index.json names, and that have a config.json
+// but no weights. Errors: those of all_models().
+Result<std::vector<std::string>> folders_without_weights(const std::string& path);
 
 // True for the name of a file that may belong to a model of this format without an index: any of
 // its suffix in the formats of folders, and names of model libraries in model_formats().

@@ -124,8 +124,9 @@ ShardParts parse_shard_name(const std::string& name) {
   return parts;
 }
 
-// Shards that no index names are one model if they say so themselves. Errors: kInvalidArgument for
-// shards of several models, kNotFound for one that is missing.
+}  // namespace
+
+// Shards that no index names are one model if they say so themselves.
 Result<void> check_shards(const std::string& folder, const std::vector<std::string>& names) {
   std::map<std::string, std::vector<ShardParts>> models;
   for (const std::string& name : names) {
@@ -153,6 +154,8 @@ Result<void> check_shards(const std::string& folder, const std::vector<std::stri
   }
   return {};
 }
+
+namespace {
 
 // Returns all files of the folder with tensors, of the first format that has any. Errors: those of
 // check_shards().

@@ -70,6 +70,11 @@ std::vector<StrayTensor> stray_tensors(const ModelFiles& files, std::size_t numb
 std::vector<std::string> unread_warnings(const ModelFiles& files,
                                          std::span<const StrayTensor> strays);
 
+// Checks the shards among `names`, files of one folder that has no index: they must be those of one
+// model, and all of them. Errors: kInvalidArgument for shards of several models, kNotFound for one
+// that is missing.
+Result<void> check_shards(const std::string& folder, const std::vector<std::string>& names);
+
 // Error: kUnsupported for the path of an index of shards, where one file of tensors is meant.
 Result<void> check_no_index(const std::string& path);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -19,6 +20,7 @@
 #include "model/folder/files/temporary_folder.hpp"
 #include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
+#include "model/folder/shard_index.hpp"
 #include "model/folder/written_folder.hpp"
 #include "tools/convert/convert.hpp"
 #include "tools/convert/copy.hpp"
@@ -328,9 +330,29 @@ Result<ConvertReport> FolderConversion::run(const ProgressPlace& place) {
   return std::move(report_);
 }
 
+// Checks the shards of folders that have no index of them.
+Result<void> check_all_shards(const model::FolderContents& contents) {
+  std::map<std::string, std::vector<std::string>> shards;  // by folder
+  for (const std::string& file : contents.tensor_files) {
+    const fs::path path(file);
+    const std::string name = path.filename().string();
+    if (!model::is_shard_name(name, *contents.format)) continue;
+    shards[path.parent_path().string()].push_back(name);
+  }
+  for (const std::string& index : contents.index_files) {
+    shards.erase(fs::path(index).parent_path().string());
+  }
+  for (const auto& [below, names] : shards) {
+    CFCK_TRY(model::check_shards(below.empty() ? contents.folder : contents.folder + "/" + below,
+                                 names));
+  }
+  return {};
+}
+
 Result<FolderConversion> open_folder(const ConvertOptions& options) {
   CFCK_TRY_ASSIGN(model::FolderContents contents,
                   model::read_folder(without_trailing_slashes(options.input)));
+  CFCK_TRY(check_all_shards(contents));
   const std::string folder = contents.folder;
   const std::vector<std::string> files = contents.other_files;
   const bool has_model = !contents.tensor_files.empty();

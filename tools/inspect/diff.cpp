@@ -200,16 +200,25 @@ Json change_json(const Pair& pair) {
   return json;
 }
 
-void print_json(Console& console, const DiffOptions& options, const Differences& differences) {
+void print_files(Console& console, const std::vector<std::string>& differing) {
+  for (const std::string& name : differing) {
+    console.print(fmt::format("~ file {}  not compared by tensors, differs\n", escaped(name)));
+  }
+}
+
+void print_json(Console& console, const DiffOptions& options, const Differences& differences,
+                const std::vector<std::string>& differing) {
   Json json{{"schema_version", 1},
             {"a", json_text(options.a)},
             {"b", json_text(options.b)},
-            {"equal", !differences.any()},
+            {"equal", !differences.any() && differing.empty()},
             {"n_unchanged", differences.n_unchanged},
             {"added", Json::array()},
             {"removed", Json::array()},
             {"changed", Json::array()},
-            {"metadata", Json::array()}};
+            {"metadata", Json::array()},
+            {"files", Json::array()}};
+  for (const std::string& name : differing) json["files"].push_back(json_text(name));
   for (const StoredTensor* tensor : differences.added) json["added"].push_back(type_json(*tensor));
   for (const StoredTensor* tensor : differences.removed) {
     json["removed"].push_back(type_json(*tensor));
@@ -229,7 +238,9 @@ void print_json(Console& console, const DiffOptions& options, const Differences&
   console.print(json.dump(-1, ' ', true) + "\n");
 }
 
-Result<int> diff(const DiffOptions& options, Console& console) {
+// Compares two models; `differing` are files beside them that differ.
+Result<int> diff(const DiffOptions& options, const std::vector<std::string>& differing,
+                 Console& console) {
   CFCK_TRY_ASSIGN(TensorSet a, TensorSet::open(options.a, options.limits));
   CFCK_TRY_ASSIGN(const TensorSet b, TensorSet::open(options.b, options.limits));
   std::uint64_t total_bytes = 0;
@@ -258,11 +269,12 @@ Result<int> diff(const DiffOptions& options, Console& console) {
     CFCK_TRY(check_hashes(b, console));
   }
   if (console.json()) {
-    print_json(console, options, differences);
+    print_json(console, options, differences, differing);
   } else {
     print_text(console, differences);
+    print_files(console, differing);
   }
-  return differences.any() ? kExitDifference : kExitOk;
+  return differences.any() || !differing.empty() ? kExitDifference : kExitOk;
 }
 
 // Reports a model that only one of two folders has.
@@ -279,7 +291,8 @@ int report_single(Console& console, const ModelPair& pair) {
 }
 
 // Compares the models of two folders, and goes on after errors.
-int diff_pairs(const DiffOptions& options, const std::vector<ModelPair>& pairs, Console& console) {
+int diff_pairs(const DiffOptions& options, const std::vector<ModelPair>& pairs,
+               const std::vector<std::string>& differing, Console& console) {
   int code = kExitOk;
   std::size_t n_equal = 0;
   for (const ModelPair& pair : pairs) {
@@ -293,13 +306,32 @@ int diff_pairs(const DiffOptions& options, const std::vector<ModelPair>& pairs, 
     DiffOptions of_pair = options;
     of_pair.a = *pair.a;
     of_pair.b = *pair.b;
-    const auto result = diff(of_pair, console);
+    const auto result = diff(of_pair, {}, console);
     if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
     if (result && *result == kExitOk) ++n_equal;
     code = worse_exit_code(code, result ? *result : console.fail(result.error()));
   }
-  console.say(fmt::format("{} models compared, {} equal\n", pairs.size(), n_equal));
+  if (!differing.empty()) code = worse_exit_code(code, kExitDifference);
+  if (console.json()) {
+    Json json{{"schema_version", 1},
+              {"n_models", pairs.size()},
+              {"n_equal", n_equal},
+              {"equal", code == kExitOk},
+              {"files", Json::array()}};
+    for (const std::string& name : differing) json["files"].push_back(json_text(name));
+    console.print(json.dump(-1, ' ', true) + "\n");
+  } else {
+    print_files(console, differing);
+    console.say(fmt::format("{} models compared, {} equal\n", pairs.size(), n_equal));
+  }
   return code;
+}
+
+int diff_all(const DiffOptions& options, const std::vector<ModelPair>& pairs,
+             const std::vector<std::string>& differing, Console& console) {
+  if (pairs.size() > 1) return diff_pairs(options, pairs, differing, console);
+  const auto code = diff(options, differing, console);
+  return code ? *code : console.fail(code.error());
 }
 
 }  // namespace
@@ -308,10 +340,14 @@ int run_diff(const DiffOptions& options, Console& console) {
   catch_interrupts();
   const auto pairs = model_pairs(options.a, options.b);
   if (!pairs) return console.fail(pairs.error());
-  if (pairs->size() > 1) return diff_pairs(options, *pairs, console);
-  const auto code = diff(options, console);
+  for (const std::string& path : {options.a, options.b}) {
+    warn_of_files_left_out(console, path, "not compared");
+  }
+  const auto differing = differing_files_left_out(options.a, options.b);
+  if (!differing) return console.fail(differing.error());
+  const int result = diff_all(options, *pairs, *differing, console);
   if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
-  return code ? *code : console.fail(code.error());
+  return result;
 }
 
 }  // namespace cfck::tools

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "model/folder/find_model.hpp"
 #include "tools/inspect/inspect.hpp"
+#include "tools/inspect/model_pairs.hpp"
 #include "tools/inspect/tensor_set.hpp"
 #include "tools/output/interrupt.hpp"
 #include "tools/output/listing.hpp"
@@ -101,6 +102,7 @@ int run_digest(const DigestOptions& options, Console& console) {
     const auto models = model::all_models(path);
     if (!models) code = worse_exit_code(code, console.fail(models.error(), path));
     if (!models) continue;
+    warn_of_files_left_out(console, path, "not read");
     for (const std::string& model : *models) {
       const auto digests = digests_of(model, options.limits, console.shows_progress());
       if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;

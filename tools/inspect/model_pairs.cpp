@@ -1,10 +1,17 @@
 #include "tools/inspect/model_pairs.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <map>
+#include <set>
+#include <span>
 #include <utility>
 
+#include "base/text.hpp"
+#include "cfck/io.hpp"
 #include "model/folder/find_model.hpp"
 #include "model/formats/archive_format.hpp"
 
@@ -55,6 +62,75 @@ Result<std::vector<ModelPair>> model_pairs(const std::string& a, const std::stri
   std::vector<ModelPair> list;
   for (auto& [name, pair] : pairs) list.push_back(std::move(pair));
   return list;
+}
+
+void warn_of_files_left_out(Console& console, const std::string& path, std::string_view left_out) {
+  constexpr std::size_t kMaxNamed = 5;
+  const auto files = model::files_left_out(path);
+  if (!files || files->empty()) return;
+  std::string text =
+      files->size() == 1
+          ? fmt::format("1 other file with tensors was {}: ", left_out)
+          : fmt::format("{} other files with tensors were {}: ", files->size(), left_out);
+  for (std::size_t i = 0; i < std::min(files->size(), kMaxNamed); ++i) {
+    text.append(i == 0 ? "" : ", ").append(escaped((*files)[i]));
+  }
+  console.warn(files->size() > kMaxNamed ? text + ", ..." : text);
+}
+
+namespace {
+
+Result<bool> same_bytes(const std::string& a, const std::string& b) {
+  CFCK_TRY_ASSIGN(const auto source_a, open_file(a));
+  CFCK_TRY_ASSIGN(const auto source_b, open_file(b));
+  if (source_a->size() != source_b->size()) return false;
+  std::vector<std::byte> bytes_a(std::size_t{1} << 20);
+  std::vector<std::byte> bytes_b(bytes_a.size());
+  for (std::uint64_t done = 0; done < source_a->size(); done += bytes_a.size()) {
+    const auto n =
+        static_cast<std::size_t>(std::min<std::uint64_t>(bytes_a.size(), source_a->size() - done));
+    CFCK_TRY(source_a->read_at(done, std::span(bytes_a).first(n)));
+    CFCK_TRY(source_b->read_at(done, std::span(bytes_b).first(n)));
+    if (!std::equal(bytes_a.begin(), bytes_a.begin() + static_cast<std::ptrdiff_t>(n),
+                    bytes_b.begin())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// True if the folder has a file that is called like `name`, in any format.
+bool has_counterpart(const std::string& folder, const std::string& name) {
+  const auto formats = model::file_formats();
+  const std::string stem = without_suffix(name);
+  return std::any_of(formats.begin(), formats.end(), [&](const model::ArchiveFormat* format) {
+    std::error_code ignored;
+    return fs::exists(folder + "/" + stem + std::string(format->suffix), ignored);
+  });
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> differing_files_left_out(const std::string& a,
+                                                          const std::string& b) {
+  std::error_code ignored;
+  std::set<std::string> differing;
+  if (!fs::is_directory(a, ignored) || !fs::is_directory(b, ignored)) {
+    return std::vector<std::string>();
+  }
+  for (const auto& [one, other] : {std::pair(a, b), std::pair(b, a)}) {
+    CFCK_TRY_ASSIGN(const auto files, model::files_left_out(one));
+    for (const std::string& file : files) {
+      const std::string name = fs::path(file).lexically_relative(one).generic_string();
+      const std::string there = other + "/" + name;
+      bool is_same = has_counterpart(other, name);
+      if (fs::exists(there, ignored)) {
+        CFCK_TRY_ASSIGN(is_same, same_bytes(file, there));
+      }
+      if (!is_same) differing.insert(name);
+    }
+  }
+  return std::vector<std::string>(differing.begin(), differing.end());
 }
 
 }  // namespace cfck::tools

@@ -15,6 +15,7 @@
 #include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
+#include "tools/inspect/model_pairs.hpp"
 #include "tools/output/listing.hpp"
 #include "tools/output/terminal.hpp"
 
@@ -405,6 +406,7 @@ int run_show(const ShowOptions& options, Console& console) {
     const auto models = model::all_models(path);
     if (!models) code = worse_exit_code(code, console.fail(models.error(), path));
     if (!models) continue;
+    warn_of_files_left_out(console, path, "not shown");
     for (const std::string& model : *models) {
       code = worse_exit_code(code, show_model(console, model, options, separate));
     }

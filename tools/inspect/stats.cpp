@@ -375,6 +375,7 @@ int run_stats(const StatsOptions& options, Console& console) {
   const std::string& other = options.reference.empty() ? options.path : options.reference;
   const auto models = model_pairs(options.path, other);
   if (!models) return console.fail(models.error());
+  warn_of_files_left_out(console, options.path, "not described");
   if (models->size() > 1) return stats_of_models(options, *models, console);
   const auto code = stats(options, console);
   if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;

@@ -196,6 +196,15 @@ Result<std::vector<FileReport>> verify_model(const std::string& path, const Veri
   Survey survey;
   survey.n_of_model = found.paths.size();
   add_state_files(path, found);
+  if (!located) {
+    // A shard that is a broken link is named by this error.
+    std::erase_if(found.paths, [&](const std::string& file) {
+      const std::string name = escaped(std::filesystem::path(file).filename().string());
+      std::error_code ignored;
+      return !std::filesystem::exists(file, ignored) &&
+             located.error().message.find("'" + name + "'") != std::string::npos;
+    });
+  }
   if (!located && found.paths.empty()) return std::move(located).error();
   for (std::size_t i = 0; i < found.paths.size(); ++i) survey.add(found, i, options);
   if (options.strict) CFCK_TRY(model::check_all_named(found));
@@ -231,6 +240,35 @@ bool verify_one(const std::string& path, const VerifyOptions& options, Console& 
   return true;
 }
 
+// Leaves out the .cfck files that are checked with the model of their folder.
+void drop_state_files(std::vector<std::string>& models) {
+  const std::vector<std::string> all = models;
+  std::erase_if(models, [&](const std::string& path) {
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    std::error_code ignored;
+    return model::has_suffix_of(path, model::cfck_format()) &&
+           !std::filesystem::is_directory(path, ignored) &&
+           std::find(all.begin(), all.end(), folder) != all.end();
+  });
+}
+
+// Reports the folders of a pipeline that lack their weights.
+void report_missing(const std::string& path, Console& console, Tally& tally) {
+  const auto folders = model::folders_without_weights(path);
+  if (!folders) return;  // all_models() said why
+  for (const std::string& folder : *folders) {
+    const FileReport report =
+        failed(folder, not_found("the folder has a config.json but no weights, and "
+                                 "model_index.json names it; download or convert it again"));
+    tally.add(report);
+    if (console.json()) {
+      print_json(console, folder, {report}, false);
+    } else {
+      print_text(console, {report}, false);
+    }
+  }
+}
+
 }  // namespace
 
 int run_verify(const VerifyOptions& options, Console& console) {
@@ -238,13 +276,15 @@ int run_verify(const VerifyOptions& options, Console& console) {
   Tally tally;
   bool has_several = options.paths.size() > 1;
   for (const std::string& path : options.paths) {
-    const auto models = model::all_models(path);
+    auto models = model::all_models(path);
     if (!models) {
       tally.add(models.error());
       console.fail(models.error(), path);
       continue;
     }
+    drop_state_files(*models);
     has_several = has_several || models->size() > 1;
+    report_missing(path, console, tally);
     for (const std::string& model : *models) {
       if (!verify_one(model, options, console, tally)) return kExitSignal + interrupt_signal();
     }

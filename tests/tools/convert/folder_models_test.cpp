@@ -68,10 +68,19 @@ TEST(ConvertFolder, ShardsWithoutAnIndex) {
   const Outcome mixed = run({"convert", folder / "m", folder / "two.cfck"});
   EXPECT_EQ(mixed.code, 2);
   EXPECT_NE(mixed.err.find("shards of several models"), std::string::npos) << mixed.err;
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"convert", folder / "m", folder / "out"}, {"verify", folder / "m"}}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 2) << command[0];
+    EXPECT_NE(outcome.err.find("shards of several models"), std::string::npos) << outcome.err;
+  }
+  EXPECT_FALSE(fs::exists(folder / "out"));
   fs::remove(folder / "m/other-00001-of-00001.safetensors");
   fs::remove(folder / "m/model-00001-of-00002.safetensors");
   for (const std::vector<std::string>& command :
        std::vector<std::vector<std::string>>{{"convert", folder / "m", folder / "two.cfck"},
+                                             {"convert", folder / "m", folder / "out"},
+                                             {"verify", folder / "m"},
                                              {"inspect", folder / "m"},
                                              {"digest", folder / "m"}}) {
     const Outcome missing = run(command);
@@ -346,6 +355,40 @@ TEST(FolderOfModels, VerifyGoesOnAfterADamagedShard) {
   EXPECT_EQ(missing.code, 3) << missing.err;
   EXPECT_NE(missing.err.find("is missing; download it"), std::string::npos) << missing.err;
   EXPECT_NE(missing.out.find("1 ok, 0 damaged, 1 not checked"), std::string::npos) << missing.out;
+}
+
+TEST(FolderOfModels, VerifyMissesWeightsOfAPipeline) {
+  const TemporaryFolder folder;
+  write_file(folder / "p/model_index.json",
+             R"({"_class_name": "P", "scheduler": ["diffusers", "DDIM"],
+                 "unet": ["diffusers", "UNet"], "vae": ["diffusers", "VAE"]})");
+  write_file(folder / "p/scheduler/scheduler_config.json", "{}");
+  for (const char* name : {"unet", "vae"}) {
+    write_file(folder / "p/" + (name + std::string("/config.json")), "{}");
+    write_file(folder / "p/" + (name + std::string("/model.safetensors")), shard("w", 1));
+  }
+  ASSERT_EQ(run({"convert", folder / "p", folder / "c"}).code, 0);
+  ASSERT_EQ(run({"verify", folder / "c"}).code, 0);
+  fs::remove(folder / "c/vae/model.cfck");
+  const Outcome outcome = run({"verify", folder / "c"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_NE(outcome.err.find(folder / "c/vae: the folder has a config.json but no weights"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.out.find("1 ok, 0 damaged, 1 not checked"), std::string::npos) << outcome.out;
+}
+
+// A shard that is a broken link, as in a cache from which files were removed, is one missing file.
+TEST(FolderOfModels, VerifyCountsABrokenLinkOnce) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  ASSERT_EQ(run({"convert", folder / "m", folder / "c"}).code, 0);
+  fs::remove(folder / "c/model-00002-of-00002.cfck");
+  fs::create_symlink("nowhere", folder / "c/model-00002-of-00002.cfck");
+  const Outcome outcome = run({"verify", folder / "c"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_NE(outcome.out.find("1 ok, 0 damaged, 1 not checked"), std::string::npos)
+      << outcome.out << outcome.err;
 }
 
 }  // namespace

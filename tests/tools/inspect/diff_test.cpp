@@ -206,5 +206,58 @@ TEST_F(Diff, ShardsAgainstOneFile) {
   EXPECT_NE(outcome.err.find("two shards"), std::string::npos) << outcome.err;
 }
 
+// Files of a folder beside its model count too, whatever their names and formats are.
+TEST_F(Diff, VariantsAndOtherFilesOfFolders) {
+  const std::string old_model = one_tensor(8);
+  const std::string new_model = one_tensor(9);
+  for (const char* name : {"model.safetensors", "other.safetensors", "model.fp16.safetensors"}) {
+    for (const char* of : {"x", "y"})
+      write_file(folder / of + ("/" + std::string(name)), old_model);
+  }
+  const Outcome same = run({"diff", folder / "x", folder / "y"});
+  EXPECT_EQ(same.code, 0) << same.out;
+  EXPECT_NE(same.out.find("2 models compared, 2 equal"), std::string::npos) << same.out;
+  EXPECT_NE(same.err.find("1 other file with tensors was not compared: " +
+                          folder / "x/other.safetensors"),
+            std::string::npos)
+      << same.err;
+  write_file(folder / "y/model.fp16.safetensors", new_model);
+  EXPECT_EQ(run({"diff", folder / "x", folder / "y"}).code, 1);
+  std::filesystem::remove(folder / "y/model.fp16.safetensors");
+  EXPECT_EQ(run({"diff", folder / "x", folder / "y"}).code, 1);
+  std::filesystem::remove(folder / "x/model.fp16.safetensors");
+  EXPECT_EQ(run({"diff", folder / "x", folder / "y"}).code, 0);
+  write_file(folder / "y/other.safetensors", new_model);
+  const Outcome other = run({"diff", folder / "x", folder / "y"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_NE(other.out.find("~ file other.safetensors"), std::string::npos) << other.out;
+  EXPECT_FALSE(run({"diff", "--json", folder / "x", folder / "y"}).json()["equal"]);
+  std::filesystem::remove(folder / "x/other.safetensors");
+  EXPECT_EQ(run({"diff", folder / "x", folder / "y"}).code, 1);
+  // A converted folder has them under other suffixes.
+  ASSERT_EQ(run({"convert", folder / "y", folder / "z"}).code, 0);
+  const Outcome converted = run({"diff", folder / "y", folder / "z"});
+  EXPECT_EQ(converted.code, 0) << converted.out << converted.err;
+}
+
+// Commands that describe a folder list its variants, and say which files they leave out.
+TEST_F(Diff, OtherCommandsReadVariants) {
+  write_file(folder / "p/model_index.json", R"({"vae": ["diffusers", "AutoencoderKL"]})");
+  write_file(folder / "p/vae/config.json", "{}");
+  write_file(folder / "p/vae/diffusion_pytorch_model.safetensors", one_tensor(8));
+  write_file(folder / "p/vae/diffusion_pytorch_model.fp16.safetensors", one_tensor(9));
+  write_file(folder / "p/vae/more.safetensors", one_tensor(10));
+  for (const char* command : {"inspect", "digest", "stats"}) {
+    for (const char* path : {"p", "p/vae"}) {
+      const Outcome outcome = run({command, folder / path});
+      EXPECT_EQ(outcome.code, 0) << outcome.err;
+      EXPECT_NE(outcome.out.find("diffusion_pytorch_model.fp16.safetensors"), std::string::npos)
+          << command << outcome.out;
+      EXPECT_NE(outcome.err.find("1 other file with tensors was not"), std::string::npos)
+          << outcome.err;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cfck::test
