@@ -8,6 +8,7 @@
 
 #include "base/glob.hpp"
 #include "base/text.hpp"
+#include "model/reason_text.hpp"
 
 namespace cfck {
 namespace {
@@ -128,12 +129,12 @@ bool asks_for_losses(const EncodeOptions& options) {
 
 using Reasons = std::map<LosslessReason, std::size_t>;
 
-// "2 few_dimensions, 1 not_float"
+// "2: fewer than two dimensions; 1: not floating-point"
 std::string listed(const Reasons& reasons) {
   std::string text;
   for (const auto& [reason, n] : reasons) {
-    text += (text.empty() ? "" : ", ") + std::to_string(n) + " " +
-            std::string(lossless_reason_name(reason));
+    text += (text.empty() ? "" : "; ") + std::to_string(n) + ": " +
+            std::string(model::reason_text(reason));
   }
   return text;
 }

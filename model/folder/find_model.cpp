@@ -309,6 +309,28 @@ Result<std::vector<std::string>> all_models(const std::string& path) {
   return models;
 }
 
+std::optional<Error> models_below(const std::string& folder) {
+  constexpr std::size_t kMaxNamed = 8;
+  const auto models = all_models(folder);
+  if (!models) return std::nullopt;
+  std::vector<std::string> names;
+  for (const std::string& path : *models) {
+    std::error_code ignored;
+    if (!fs::is_directory(path, ignored)) continue;
+    std::string name = fs::path(path).lexically_relative(folder).generic_string();
+    if (name != ".") names.push_back(std::move(name));
+  }
+  if (names.empty()) return std::nullopt;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
+    text.append(i == 0 ? "" : ", ").append(escaped(names[i]));
+  }
+  if (names.size() > kMaxNamed) text += ", ...";
+  return invalid_argument("the folder '" + escaped(folder) + "' has " +
+                          (names.size() == 1 ? "its model in " : "several models, in ") + text +
+                          "; name one of these folders");
+}
+
 Result<std::vector<std::string>> files_left_out(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return std::vector<std::string>();
@@ -328,7 +350,9 @@ Result<std::vector<std::string>> folders_without_weights(const std::string& path
 Result<std::string> find_model(const std::string& folder) {
   CFCK_TRY_ASSIGN(const auto names, names_in(folder));
   const auto best = best_candidates(folder, names);
-  return best.empty() ? no_model(folder, names) : only_one(folder, best);
+  if (!best.empty()) return only_one(folder, best);
+  auto below = models_below(folder);
+  return below ? std::move(*below) : no_model(folder, names);
 }
 
 Result<std::optional<std::string>> find_named_model(const std::string& folder) {

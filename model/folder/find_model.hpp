@@ -37,6 +37,10 @@ Result<bool> has_model(const std::string& folder);
 // are nested too deeply.
 Result<std::vector<std::string>> all_models(const std::string& path);
 
+// Returns the error for a folder without a model of its own where folders in it have some: with
+// their names, and that one of them is to be given. Nullopt where there are none.
+std::optional<Error> models_below(const std::string& folder);
+
 // Returns the paths of the files that all_models() passes over though their names are those of
 // tensors of folders: beside a file with the name of a model, files with names of their own, and
 // the same model in another format. Sorted. Errors: those of all_models().

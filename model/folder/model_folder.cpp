@@ -157,6 +157,7 @@ std::set<std::string> named_files(const std::string& folder, const std::string& 
 Error no_tensor_files(const std::string& folder, const std::vector<std::string>& files,
                       bool backwards) {
   if (auto foreign = foreign_folder(folder, files)) return std::move(*foreign);
+  if (auto below = models_below(folder)) return std::move(*below);
   return not_found("the folder '" + escaped(folder) + "' has " + no_such_files(backwards) +
                    single_files(folder, files));
 }

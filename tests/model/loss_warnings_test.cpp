@@ -91,7 +91,8 @@ TEST(LossWarnings, OptionsThatNoTensorTook) {
   for (const EncodeOptions& options : {plain, by_rule}) {
     const std::string text = said({}, options, kept);
     EXPECT_NE(text.find("applies to none of the tensors"), std::string::npos) << text;
-    EXPECT_NE(text.find("1 not_float, 2 few_dimensions"), std::string::npos) << text;
+    EXPECT_NE(text.find("1: not floating-point; 2: fewer than two dimensions"), std::string::npos)
+        << text;
     EXPECT_EQ(said({tensor("a", 0.01)}, options, kept), "");
   }
 }
@@ -108,9 +109,10 @@ TEST(LossWarnings, RulesThatTakeNothingBesideOthers) {
                    {"*", {.max_abs_error = 0.1}},
                    {"none", {.max_abs_error = 0.1}}};
   EXPECT_EQ(said({tensor("a", 0.01)}, options, kept),
-            "rule '*.bias' has no effect: what it matches stays lossless (2 few_dimensions); with "
+            "rule '*.bias' has no effect: what it matches stays lossless (2: fewer than two "
+            "dimensions); with "
             "force it reaches such tensors too\n"
-            "rule 'id*' has no effect: what it matches stays lossless (1 not_float)\n");
+            "rule 'id*' has no effect: what it matches stays lossless (1: not floating-point)\n");
   // One of its tensors is lossy.
   EXPECT_EQ(said({tensor("c.bias", 0.01), tensor("id", 0.01)}, options, kept), "");
   // A rule that asks for nothing leaves its tensors alone.

@@ -62,7 +62,7 @@ TEST_F(StandardStreams, ConvertFromOneToTheOther) {
     ASSERT_EQ(there.code, 0) << there.err;
     EXPECT_TRUE(there.out == read_file(file));
     const bool quiet = arguments[1] == "-q";
-    EXPECT_EQ(there.err.find("- -> -: "), quiet ? std::string::npos : 0) << there.err;
+    EXPECT_EQ(there.err.find("- -> - (cfck file): "), quiet ? std::string::npos : 0) << there.err;
     EXPECT_EQ(there.err.empty(), quiet);
   }
   const Outcome back = run({"convert", "-", "-", "--verify"}, from(file));

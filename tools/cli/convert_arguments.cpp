@@ -163,7 +163,9 @@ void divide_paths(const CLI::App& app, ConvertOptions& options) {
     if (!has_input) throw CLI::RequiredError("IN");
     if (rest.size() > 1 || (!rest.empty() && !options.output.empty())) {
       throw CLI::ValidationError(fmt::format(
-          "{} inputs need --output-dir FOLDER, which gets the outputs", rest.size() + 1));
+          "{} inputs need --output-dir FOLDER, which gets the outputs; with --files-from LIST they "
+          "can be beside their inputs",
+          rest.size() + 1));
     }
     if (!rest.empty()) options.output = std::exchange(rest, {}).front();
     if (options.input == kStandardStream && options.output.empty()) {
@@ -220,7 +222,10 @@ void add_examples(CLI::App& app) {
 
 constexpr const char* kDetails =
     "A folder is converted to a folder, shard by shard, and targets apply to all shards together; "
-    "if OUT is the name of a file, all shards become that file. Other files of the folder are "
+    "if OUT is the name of a file, all shards become that file. A name of a file without a suffix "
+    "of "
+    "these formats gets the format that follows from IN: .cfck, or safetensors from .cfck. Other "
+    "files of the folder are "
     "copied; folders whose names begin with a dot are left out. A .cfck file is encoded again if "
     "OUT is a .cfck file too and options say how.\n"
     "The options of a rule are codec, max_abs_error, max_rel_error, max_sigma_error, per_row, "

@@ -38,6 +38,14 @@ std::string written_suffixes() {
   return alternatives(suffixes);
 }
 
+// Returns "a safetensors", "an npy".
+std::string with_article(const model::ArchiveFormat& format) {
+  const std::string name(format.name);
+  const bool has_vowel =
+      name.starts_with('n') || name.starts_with("hdf5") || name.starts_with("h5");
+  return (has_vowel ? "an " : "a ") + name;
+}
+
 // A file named as the format that it was converted from, or as another, would be mistaken for it.
 Result<void> check_suffix(const std::string& output, const model::ArchiveFormat& from,
                           const model::ArchiveFormat& to) {
@@ -56,8 +64,8 @@ Result<void> check_suffix(const std::string& output, const model::ArchiveFormat&
                                   "such as --quality high or --level archive"
                                 : "choose another name";
   return invalid_argument(
-      fmt::format("'{}' is to be a {} file, since IN is a {} file, but ends in {}; {}",
-                  escaped(output), to.name, from.name, from.suffix, is_input ? both : other));
+      fmt::format("'{}' is to be {} file, since IN is {} file, but ends in {}; {}", escaped(output),
+                  with_article(to), with_article(from), from.suffix, is_input ? both : other));
 }
 
 // Returns the format that OUT names, nullptr where it names none that can be written.
@@ -245,6 +253,10 @@ Result<void> check_combinations(const EncodeOptions& options) {
                              : options.size            ? "--size"
                              : options.quality         ? "--quality"
                                                        : nullptr;
+  if (options.quality && target != nullptr && std::string_view(target) != "--quality") {
+    return invalid_argument(
+        fmt::format("give either --quality or {}: both decide how much is lost", target));
+  }
   if (target != nullptr && (options.max_rel_error || options.max_sigma_error)) {
     return invalid_argument(
         fmt::format("{} cannot be combined with {}; only --max-abs-error can",

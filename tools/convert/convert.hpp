@@ -66,6 +66,9 @@ bool makes_file(const ConvertOptions& options);
 // reading them; kInvalidArgument for a path that --parents cannot keep.
 Result<std::string> conversion_output(const ConvertOptions& options);
 Result<std::string> folder_output(const ConvertOptions& options);
+// Returns the files that the conversion of a folder would write and that its output, which is
+// there, lacks. Errors: those of the input.
+Result<std::vector<std::string>> missing_in_output(const ConvertOptions& options);
 // Returns the name of an input under the folder of all outputs: its last part, or all of it.
 // Error: kInvalidArgument for a path that leads out of the current folder.
 Result<std::string> name_in_output(const ConvertOptions& options, const std::string& input);

@@ -78,6 +78,7 @@ class FolderConversion {
   Result<ConvertReport> run(const ProgressPlace& place);
   Result<ConvertPlan> plan();
   Result<std::string> wanted_output() const;
+  Result<std::vector<std::string>> missing();
   bool has_checkpoints() const { return !training_.checkpoints.empty(); }
 
  private:
@@ -311,6 +312,20 @@ Result<ConvertPlan> FolderConversion::plan() {
   return ConvertPlan{report_.output, decoded_bytes};
 }
 
+Result<std::vector<std::string>> FolderConversion::missing() {
+  CFCK_TRY_ASSIGN(const std::string out, wanted_output());
+  CFCK_TRY_ASSIGN(written_, model::converted_names(contents_, to_));
+  CFCK_TRY(name_training_files());
+  std::vector<std::string> names;
+  for (const auto* list : {&written_.tensor_files, &written_.index_files, &contents_.other_files}) {
+    for (const std::string& name : *list) {
+      std::error_code ignored;
+      if (!fs::exists(fs::path(out) / name, ignored)) names.push_back(name);
+    }
+  }
+  return names;
+}
+
 Result<ConvertReport> FolderConversion::run(const ProgressPlace& place) {
   CFCK_TRY(check_direction(options_, from_, to_));
   CFCK_TRY(choose_output());
@@ -373,6 +388,11 @@ Result<ConvertReport> convert_folder(const ConvertOptions& options, const Progre
 Result<std::string> folder_output(const ConvertOptions& options) {
   CFCK_TRY_ASSIGN(const FolderConversion conversion, open_folder(options));
   return conversion.wanted_output();
+}
+
+Result<std::vector<std::string>> missing_in_output(const ConvertOptions& options) {
+  CFCK_TRY_ASSIGN(FolderConversion conversion, open_folder(options));
+  return conversion.missing();
 }
 
 Result<ConvertPlan> plan_folder(const ConvertOptions& options) {

@@ -33,6 +33,7 @@ struct Task {
   std::uint64_t decoded_bytes = 0;
   std::optional<Result<ConvertReport>> result;  // as soon as there is one
   bool is_skipped = false;                      // its output is there
+  std::vector<std::string> missing;             // files that an output folder lacks
   double seconds = 0;
 
   bool is_settled() const { return result.has_value() || is_skipped; }
@@ -80,7 +81,7 @@ Result<std::vector<Task>> list_tasks(const ConvertOptions& options) {
   }
   std::vector<Task> tasks;
   for (std::string& input : inputs) {
-    Task task{options, 0, {}, false, 0};
+    Task task{options, 0, {}, false, {}, 0};
     task.options.input = std::move(input);
     if (options.encode.threads == 0 && options.jobs > 1) {
       task.options.encode.threads = std::max(1U, default_thread_count() / options.jobs);
@@ -121,7 +122,14 @@ void skip_existing(Task& task, const std::string& output) {
   // A folder is no file: the conversion says so, and writes nothing into it.
   const bool is_file = !options.max_shard_bytes && makes_file(options);
   if (is_file && fs::is_directory(output, ignored)) return;
-  task.is_skipped = !options.newer || last_written(options.input) <= last_written(output);
+  const bool is_folder_to_folder =
+      is_folder(options.input) && is_folder(output) && !options.max_shard_bytes;
+  if (is_folder_to_folder) {
+    if (auto missing = missing_in_output(options)) task.missing = std::move(*missing);
+  }
+  // What is missing is converted with --newer, as if the output were older.
+  task.is_skipped = !options.newer ||
+                    (task.missing.empty() && last_written(options.input) <= last_written(output));
   if (!task.is_skipped) options.force = true;
   options.output = output;
 }
@@ -130,7 +138,13 @@ void skip_existing(Task& task, const std::string& output) {
 std::uint64_t plan_one(Task& task) {
   auto plan = plan_conversion(task.options);
   if (!plan) {
-    task.result.emplace(std::move(plan).error());
+    Error error = std::move(plan).error();
+    if (error.code == ErrorCode::kExists) {
+      error.message +=
+          "; --skip-existing skips inputs whose output exists, and --newer those whose output is "
+          "not older";
+    }
+    task.result.emplace(std::move(error));
     return 0;
   }
   task.options.output = plan->output;
@@ -154,10 +168,13 @@ std::uint64_t plan_all(std::vector<Task>& tasks) {
     const std::string place = canonical(*output);
     const auto [other, is_new] = input_of.emplace(place, task.options.input);
     if (!is_new) {
-      task.result.emplace(invalid_argument(
-          fmt::format("its output would be '{}', which is that of '{}' too; convert it by itself, "
-                      "with another output",
-                      escaped(*output), escaped(other->second))));
+      task.result.emplace(invalid_argument(fmt::format(
+          "its output would be '{}', which is that of '{}' too; {}convert it by itself, "
+          "with another output",
+          escaped(*output), escaped(other->second),
+          task.options.output_folder.empty() || task.options.parents
+              ? ""
+              : "keep the folders of inputs with --parents, or ")));
     } else if (inputs.contains(place)) {
       task.result.emplace(invalid_argument(fmt::format(
           "its output would be '{}', which is to be converted too; choose another --output-dir",
@@ -266,6 +283,7 @@ struct BatchTotals {
   std::size_t n_skipped = 0;
   std::uint64_t input_bytes = 0;  // of those that were converted
   std::uint64_t output_bytes = 0;
+  bool is_dry_run = false;
   std::vector<Failure> failures;
 
   std::size_t n_converted() const { return n_inputs - n_skipped - failures.size(); }
@@ -275,12 +293,13 @@ struct BatchTotals {
 int report_task(const Task& task, Console& console, BatchTotals& totals) {
   if (task.is_skipped) {
     ++totals.n_skipped;
-    report_skipped(console, task.options.input, task.options.output);
+    report_skipped(console, task.options, task.missing);
     return kExitOk;
   }
   const auto& result = *task.result;
-  const auto reported =
-      result ? report_conversion(console, task.options, *result, task.seconds) : result.error();
+  const auto reported = result ? report_conversion(console, task.options, *result, task.seconds,
+                                                   ReportedAs::kOneOfMany)
+                               : result.error();
   if (!reported) {
     totals.failures.push_back({task.options.input, reported.error()});
     return fail_conversion(console, reported.error(), task.options.input);
@@ -292,7 +311,7 @@ int report_task(const Task& task, Console& console, BatchTotals& totals) {
   return kExitOk;
 }
 
-void print_summary(Console& console, const BatchTotals& totals) {
+void print_summary(Console& console, const BatchTotals& totals, double seconds) {
   const std::vector<Failure>& failures = totals.failures;
   const std::size_t n_inputs = totals.n_inputs;
   if (console.json()) {
@@ -310,28 +329,33 @@ void print_summary(Console& console, const BatchTotals& totals) {
     }
     console.print(json.dump(-1, ' ', true) + "\n");
   }
-  std::string text = fmt::format("{} of {} inputs converted", totals.n_converted(), n_inputs);
+  std::string text = fmt::format("{} of {} {} converted", totals.n_converted(), n_inputs,
+                                 n_inputs == 1 ? "input" : "inputs");
   if (totals.n_converted() > 0) {
     text += fmt::format(" ({} -> {})", human_bytes(totals.input_bytes),
                         human_bytes(totals.output_bytes));
   }
   if (totals.n_skipped > 0) text += fmt::format(", {} skipped", totals.n_skipped);
   if (!failures.empty()) text += fmt::format(", {} failed", failures.size());
+  console.say(fmt::format("{} in {:.2f} s\n",
+                          totals.is_dry_run ? "dry run: nothing was written; done" : "done",
+                          seconds));
   console.say(text + "\n");
   if (failures.empty()) return;
   std::string names;
   for (const Failure& failure : failures) names += "\n  " + escaped(failure.input);
-  console.complain(
-      Error{ErrorCode::kInvalidArgument,
-            fmt::format("{} of {} inputs not converted:{}", failures.size(), n_inputs, names),
-            {},
-            {}},
-      {});
+  console.complain(Error{ErrorCode::kInvalidArgument,
+                         fmt::format("{} of {} {} not converted:{}", failures.size(), n_inputs,
+                                     n_inputs == 1 ? "input" : "inputs", names),
+                         {},
+                         {}},
+                   {});
 }
 
 }  // namespace
 
 int convert_many(const ConvertOptions& options, Console& console) {
+  const auto begin = std::chrono::steady_clock::now();
   auto tasks = list_tasks(options);
   if (!tasks) return console.fail(tasks.error());
   bool made_folder = false;
@@ -365,10 +389,13 @@ int convert_many(const ConvertOptions& options, Console& console) {
     fs::remove(options.output_folder, ignored);
   }
   if (const int number = interrupt_signal(); number != 0) {
-    console.warn(fmt::format("interrupted; {} of {} inputs were converted", n_done, tasks->size()));
+    console.warn(fmt::format("interrupted; {} of {} {} converted", n_done, tasks->size(),
+                             tasks->size() == 1 ? "input was" : "inputs were"));
     return kExitSignal + number;
   }
-  print_summary(console, totals);
+  totals.is_dry_run = options.dry_run;
+  print_summary(console, totals,
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   return code;
 }
 

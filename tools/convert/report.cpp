@@ -15,6 +15,7 @@
 #include "base/glob.hpp"
 #include "base/text.hpp"
 #include "cfck/loss_warnings.hpp"
+#include "model/reason_text.hpp"
 #include "tools/output/listing.hpp"
 #include "tools/output/loss.hpp"
 #include "tools/output/nearest_names.hpp"
@@ -50,43 +51,19 @@ double quotient(std::uint64_t a, std::uint64_t b) {
 void say_line(Console& console, const std::string& from_name, const std::string& to_name,
               const ConvertReport& report, const Totals& totals) {
   const model::ArchiveFormat& to = *report.to;
-  std::string figures;  // none where neither file is compressed by cfck
-  if (to.encodes || report.from->encodes) {
-    const std::uint64_t plain = to.encodes ? totals.input_bytes : totals.output_bytes;
+  std::string figures;  // only of what cfck has compressed
+  if (to.encodes) {
     figures = fmt::format(" (ratio {:.3f}, {:.2f} bits per weight)",
-                          quotient(plain, totals.compressed_bytes(to)),
+                          quotient(totals.input_bytes, totals.compressed_bytes(to)),
                           quotient(8 * totals.stored_bytes, totals.n_elems));
   }
-  console.say(fmt::format("{} -> {}: {} -> {}{}\n", escaped(from_name), escaped(to_name),
+  // A name that does not say it leaves the format open.
+  const bool names_format = model::has_suffix_of(to_name, to) || is_folder(to_name) ||
+                            to_name == report.output + "/" || is_folder(report.input);
+  console.say(fmt::format("{} -> {}{}: {} -> {}{}\n", escaped(from_name), escaped(to_name),
+                          names_format ? "" : fmt::format(" ({} file)", to.name),
                           human_bytes(totals.input_bytes), human_bytes(totals.output_bytes),
                           figures));
-}
-
-// Describes the reason to users.
-std::string_view reason_text(LosslessReason reason) {
-  switch (reason) {
-    case LosslessReason::kNotFloat:
-      return "not floating-point";
-    case LosslessReason::kFewDimensions:
-      return "fewer than two dimensions";
-    case LosslessReason::kFewValues:
-      return "fewer than 1024 values";
-    case LosslessReason::kExempt:
-      return "exempted by the caller";
-    case LosslessReason::kOptimizerState:
-      return "optimizer state, judging by the name";
-    case LosslessReason::kNearZero:
-      return "root mean square below the maximum error";
-    case LosslessReason::kConstant:
-      return "all values are equal or nearly equal";
-    case LosslessReason::kSharedMemory:
-      return "shares memory with tensors that have other options";
-    case LosslessReason::kNotSmaller:
-      return "lossless is no larger";
-    case LosslessReason::kOutOfRange:
-      return "squares of the values overflow or underflow";
-  }
-  return "unknown reason";
 }
 
 // "lossless  2 tensors, fewer than 1024 values: a, b"
@@ -99,7 +76,7 @@ std::string kept_lossless_text(const ConvertReport& report) {
   std::string text;
   for (const auto& [reason, of_reason] : names) {
     text += fmt::format("  lossless  {} {}, {}: ", of_reason.size(),
-                        of_reason.size() == 1 ? "tensor" : "tensors", reason_text(reason));
+                        of_reason.size() == 1 ? "tensor" : "tensors", model::reason_text(reason));
     for (std::size_t i = 0; i < std::min(of_reason.size(), kMaxNames); ++i) {
       text += (i > 0 ? ", " : "") + escaped(*of_reason[i]);
     }
@@ -264,9 +241,9 @@ std::uint64_t copied_bytes(const ConvertReport& report, const std::string& name)
 }
 
 // "2 other files copied unchanged: config.json (1.2 kB), rng_state.pth (14 kB)"
-std::string copied_text(const ConvertReport& report, bool dry_run) {
+std::string copied_text(const ConvertReport& report, const std::vector<std::string>& names,
+                        bool dry_run) {
   constexpr std::size_t kMaxNamed = 12;
-  const std::vector<std::string>& names = report.copied;
   std::string text =
       fmt::format("{} other {} {} unchanged: ", names.size(), names.size() == 1 ? "file" : "files",
                   dry_run ? "would be copied" : "copied");
@@ -277,6 +254,40 @@ std::string copied_text(const ConvertReport& report, bool dry_run) {
   return text + (names.size() > kMaxNamed ? ", ...\n" : "\n");
 }
 
+// "3 files with tensors of numpy were copied, not converted: convert them with ..."
+std::string numpy_text(const ConvertReport& report, const std::vector<std::string>& names,
+                       bool dry_run) {
+  std::set<std::string> patterns;
+  for (const std::string& name : names) {
+    const std::filesystem::path path = std::filesystem::path(report.input) / name;
+    patterns.insert((path.parent_path() / ("*" + path.extension().string())).generic_string());
+  }
+  const bool is_one = names.size() == 1;
+  return fmt::format(
+      "{} {} with tensors of numpy {} copied, not converted: convert {} with `cfck convert {} "
+      "--output-dir {}`\n",
+      names.size(), is_one ? "file" : "files",
+      dry_run  ? "would be"
+      : is_one ? "was"
+               : "were",
+      is_one ? "it" : "them",
+      is_one ? escaped((std::filesystem::path(report.input) / names.front()).generic_string())
+             : escaped(fmt::format("{}", fmt::join(patterns, " "))),
+      escaped(report.output));
+}
+
+void say_copied(Console& console, const ConvertOptions& options, const ConvertReport& report) {
+  std::vector<std::string> arrays;
+  std::vector<std::string> others;
+  for (const std::string& name : report.copied) {
+    const bool is_array = name.ends_with(".npz") || name.ends_with(".npy");
+    (is_array ? arrays : others).push_back(name);
+  }
+  if (!arrays.empty()) console.say(numpy_text(report, arrays, options.dry_run));
+  if (!others.empty()) console.say(copied_text(report, others, options.dry_run));
+}
+
+// Negative `seconds` are not shown.
 void say_report(Console& console, const ConvertOptions& options, const ConvertReport& report,
                 double seconds) {
   Totals all;
@@ -290,7 +301,8 @@ void say_report(Console& console, const ConvertOptions& options, const ConvertRe
   LossTotals loss;
   for (const ConvertedFile& file : report.files) loss.add(file.loss);
   console.say(loss.text("  ") + kept_lossless_text(report));
-  if (!report.copied.empty()) console.say(copied_text(report, options.dry_run));
+  say_copied(console, options, report);
+  if (seconds < 0) return;
   const auto rate =
       static_cast<std::uint64_t>(static_cast<double>(all.decoded_bytes) / std::max(seconds, 1e-6));
   console.say(fmt::format("{} in {:.2f} s ({}/s)\n",
@@ -421,25 +433,44 @@ int fail_conversion(Console& console, const Error& error, const std::string& inp
   return exit_code(error.code);
 }
 
-void report_skipped(Console& console, const std::string& input, const std::string& output) {
+void report_skipped(Console& console, const ConvertOptions& options,
+                    const std::vector<std::string>& missing) {
+  constexpr std::size_t kMaxNamed = 5;
+  const std::string& input = options.input;
+  const std::string& output = options.output;
+  if (!missing.empty()) {
+    std::string names;
+    for (std::size_t i = 0; i < std::min(missing.size(), kMaxNamed); ++i) {
+      names.append(i == 0 ? "'" : ", '").append(escaped(missing[i])).append("'");
+    }
+    if (missing.size() > kMaxNamed) names += ", ...";
+    console.warn(fmt::format(
+        "'{}' was skipped, but lacks {} of the conversion of '{}': {}; convert the folder again "
+        "with --newer or --force, or remove the output",
+        escaped(output), missing.size() == 1 ? "1 file" : fmt::format("{} files", missing.size()),
+        escaped(input), names));
+  }
   if (console.json()) {
-    const Json json{{"schema_version", 1},       {"file", json_text(input)},
-                    {"input", json_text(input)}, {"output", json_text(output)},
-                    {"status", "skipped"},       {"error", nullptr}};
+    Json json{{"schema_version", 1},       {"file", json_text(input)},
+              {"input", json_text(input)}, {"output", json_text(output)},
+              {"status", "skipped"},       {"error", nullptr},
+              {"missing", Json::array()}};
+    for (const std::string& name : missing) json["missing"].push_back(json_text(name));
     console.print(json.dump(-1, ' ', true) + "\n");
     return;
   }
-  console.say(fmt::format("{} -> {}: skipped, it exists\n", escaped(input), escaped(output)));
+  console.say(fmt::format("{} -> {}: skipped, {}\n", escaped(input), escaped(output),
+                          options.newer ? "the output is not older" : "it exists"));
 }
 
 Result<void> report_conversion(Console& console, const ConvertOptions& options,
-                               const ConvertReport& report, double seconds) {
+                               const ConvertReport& report, double seconds, ReportedAs how) {
   warn_of_rules(console, options, report);
   warn_of_losses(console, options, report);
   warn_of_links(console, options, report);
   warn_of_contents(console, report);
   if (console.json()) return print_json(console, options, report, seconds);
-  say_report(console, options, report, seconds);
+  say_report(console, options, report, how == ReportedAs::kAlone ? seconds : -1);
   return {};
 }
 

@@ -172,9 +172,10 @@ void print_text(Console& console, const Differences& differences) {
     console.say(prefix_text(*prefixes, differences.removed.size(), differences.added.size()) +
                 "\n");
   }
-  console.say(fmt::format("{} tensors added, {} removed, {} changed, {} unchanged\n",
-                          differences.added.size(), differences.removed.size(),
-                          differences.changed.size(), differences.n_unchanged));
+  console.say(
+      fmt::format("{} {} added, {} removed, {} changed, {} unchanged\n", differences.added.size(),
+                  differences.added.size() == 1 ? "tensor" : "tensors", differences.removed.size(),
+                  differences.changed.size(), differences.n_unchanged));
 }
 
 Json type_json(const StoredTensor& tensor) {

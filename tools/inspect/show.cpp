@@ -270,9 +270,9 @@ std::string codec_mix(const Model& model) {
 }
 
 std::string totals_text(const RowTotals& totals) {
-  return fmt::format("{} tensors, {} values, {} -> {}", totals.n_records,
-                     human_count(totals.n_elems), human_bytes(totals.decoded_bytes),
-                     human_bytes(totals.stored_bytes));
+  return fmt::format("{} {}, {} values, {} -> {}", totals.n_records,
+                     totals.n_records == 1 ? "tensor" : "tensors", human_count(totals.n_elems),
+                     human_bytes(totals.decoded_bytes), human_bytes(totals.stored_bytes));
 }
 
 void print_summary(Console& console, const Model& model) {
@@ -397,12 +397,32 @@ int show_model(Console& console, const std::string& path, const ShowOptions& opt
   return kExitOk;
 }
 
+// True for a path after the first that is no file, but looks like the name or pattern that other
+// commands take after FILE.
+bool is_name_of_tensor(const ShowOptions& options, const std::string& path) {
+  std::error_code ignored;
+  return &path != options.paths.data() && options.filters.empty() &&
+         std::filesystem::exists(options.paths.front(), ignored) &&
+         !std::filesystem::exists(path, ignored) && path.find('/') == std::string::npos &&
+         std::none_of(model::file_formats().begin(), model::file_formats().end(),
+                      [&](const model::ArchiveFormat* format) {
+                        return model::has_suffix_of(path, *format);
+                      });
+}
+
 }  // namespace
 
 int run_show(const ShowOptions& options, Console& console) {
   int code = kExitOk;
   bool separate = false;
   for (const std::string& path : options.paths) {
+    if (is_name_of_tensor(options, path)) {
+      const Error error =
+          not_found("there is no such file; to show the tensors of this name, give --filter " +
+                    escaped(path));
+      code = worse_exit_code(code, console.fail(error, path));
+      continue;
+    }
     const auto models = model::all_models(path);
     if (!models) code = worse_exit_code(code, console.fail(models.error(), path));
     if (!models) continue;

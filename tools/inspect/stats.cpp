@@ -169,7 +169,13 @@ void append_histogram(std::string& text, const TensorStats& stats, bool ascii) {
   }
 }
 
+bool has_request(const RecordError& error) {
+  const bool has_target = error.quality && error.quality->target.kind != TargetKind::kNone;
+  return has_target || error.bound.kind != BoundKind::kNone;
+}
+
 std::string request_text(const RecordError& error) {
+  if (!has_request(error)) return "no maximum error";
   const bool has_target = error.quality && error.quality->target.kind != TargetKind::kNone;
   std::string text = has_target ? "target " + long_target_text(error.quality->target) : "";
   if (error.bound.kind != BoundKind::kNone || !has_target) {
@@ -206,9 +212,13 @@ std::string report_text(const TensorReport& report, const Console& console, bool
                         request_text(*tensor.error), short_number(tensor.error->max_abs_error));
   }
   if (report.bound) {
-    text += fmt::format(
-        "  {}: {}\n", request_text(*tensor.error),
-        report.bound->kept ? "met" : fmt::format("exceeded by {} values", report.bound->n_beyond));
+    text +=
+        fmt::format("  {}: {}\n", request_text(*tensor.error),
+                    report.bound->kept
+                        ? (has_request(*tensor.error) ? "met" : "NaN and infinities are the same")
+                    : has_request(*tensor.error)
+                        ? fmt::format("exceeded by {} values", report.bound->n_beyond)
+                        : fmt::format("{} NaN or infinities have changed", report.bound->n_beyond));
   }
   if (stats.n_finite > 0 && !console.quiet()) append_histogram(text, stats, ascii);
   return text;

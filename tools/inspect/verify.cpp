@@ -74,6 +74,7 @@ struct Tally {
   std::size_t n_damaged = 0;
   std::size_t n_unchecked = 0;  // missing, without checksums, beyond a limit
   int code = kExitOk;
+  std::vector<std::string> failed_files;
 
   std::size_t n_files() const { return n_ok + n_damaged + n_unchecked; }
 
@@ -82,6 +83,7 @@ struct Tally {
                          : has_damage(file.report)    ? n_damaged
                                                       : n_unchecked;
     ++count;
+    if (!file.report.problems.empty()) failed_files.push_back(file.path);
     for (const Error& problem : file.report.problems) add(problem);
   }
   void add(const Error& problem) { code = worse_exit_code(code, exit_code(problem.code)); }
@@ -124,9 +126,10 @@ void print_text(Console& console, const std::vector<FileReport>& files, bool dee
   for (const FileReport& file : files) {
     for (const Error& problem : file.report.problems) console.complain(problem, file.path);
     if (file.report.problems.empty()) {
-      console.say(fmt::format("{}: ok, {} records, {} checked{}\n", escaped(file.path),
-                              file.report.n_records, human_bytes(file.report.checked_bytes),
-                              deep ? " and decoded" : ""));
+      console.say(fmt::format("{}: ok, {} {}, {} checked{}\n", escaped(file.path),
+                              file.report.n_records,
+                              file.report.n_records == 1 ? "record" : "records",
+                              human_bytes(file.report.checked_bytes), deep ? " and decoded" : ""));
     } else if (has_damage(file.report)) {
       console.warn(file.is_cfck
                        ? fmt::format("download the file again, or recover the intact tensors "
@@ -137,8 +140,16 @@ void print_text(Console& console, const std::vector<FileReport>& files, bool dee
   }
 }
 
+// A page of the web that was saved under the name of a .cfck file cannot be repaired.
+bool begins_like_cfck(const std::string& path) {
+  const auto source = open_file(path);
+  if (!source) return false;
+  const auto format = model::format_of(**source);
+  return format && *format == &model::cfck_format();
+}
+
 FileReport failed(const std::string& path, Error problem) {
-  FileReport file{path, {}, model::has_suffix_of(path, model::cfck_format())};
+  FileReport file{path, {}, begins_like_cfck(path)};
   file.report.problems.push_back(std::move(problem));
   return file;
 }
@@ -296,6 +307,15 @@ int run_verify(const VerifyOptions& options, Console& console) {
                     {"n_damaged", tally.n_damaged},
                     {"n_unchecked", tally.n_unchecked}};
     console.print(json.dump(-1, ' ', true) + "\n");
+  }
+  constexpr std::size_t kManyFiles = 20;  // that a screen shows, more or less
+  if (tally.n_files() > kManyFiles && !tally.failed_files.empty()) {
+    std::string names = tally.failed_files.size() == 1
+                            ? "1 file is"
+                            : fmt::format("{} files are", tally.failed_files.size());
+    names += " not intact:";
+    for (const std::string& path : tally.failed_files) names += "\n  " + escaped(path);
+    console.warn(names);
   }
   if (tally.n_files() > 1) console.say(tally.text());
   return tally.code;

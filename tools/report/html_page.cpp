@@ -52,9 +52,11 @@ void write_error_card(const ReportData& data, Page& page) {
 
 void write_cards(const ReportData& data, Page& page) {
   page.add("<div class=\"cards\">\n");
-  write_card(page, " main", ratio(data.ratio()),
-             fmt::format("smaller: {} in {}", human_bytes(data.decoded_bytes),
-                         human_bytes(data.file_bytes)));
+  // A file of a few kilobytes may be larger than what it holds.
+  const bool is_larger = data.ratio() > 0 && data.ratio() < 1;
+  write_card(page, " main", ratio(is_larger ? 1 / data.ratio() : data.ratio()),
+             fmt::format("{}: {} in {}", is_larger ? "larger" : "smaller",
+                         human_bytes(data.decoded_bytes), human_bytes(data.file_bytes)));
   write_card(page, "", fmt::format("{:.2f}", data.bits_per_weight()), "bits per weight");
   write_card(page, "", human_count(data.n_elems),
              fmt::format("weights in {} tensors", grouped(data.records.size())));

@@ -53,8 +53,10 @@ void list_problems(const ReportData& data, Page& page) {
 }
 
 void write_totals(const ReportData& data, Page& page) {
-  page.put("| | |\n|---|---|\n| size | **{}**, {} smaller than {} |\n",
-           human_bytes(data.file_bytes), ratio(data.ratio()), human_bytes(data.decoded_bytes));
+  const bool is_larger = data.ratio() > 0 && data.ratio() < 1;
+  page.put("| | |\n|---|---|\n| size | **{}**, {} {} than {} |\n", human_bytes(data.file_bytes),
+           ratio(is_larger ? 1 / data.ratio() : data.ratio()), is_larger ? "larger" : "smaller",
+           human_bytes(data.decoded_bytes));
   page.put("| weights | {} in {} tensors |\n| bits per weight | **{:.2f}** |\n",
            human_count(data.n_elems), grouped(data.records.size()), data.bits_per_weight());
   if (data.sums.n_tensors > 0) {

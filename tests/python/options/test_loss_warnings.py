@@ -72,7 +72,9 @@ def test_a_rule_that_takes_nothing_beside_other_options(path):
                 "rule '*.bias' has no effect: what it matches",
                 "rule 'id*' has no effect: what it matches",
             ]
-            assert "(1 few_dimensions); with force it reaches such tensors too" in said[0]
+            assert (
+                "(1: fewer than two dimensions); with force it reaches such tensors too" in said[0]
+            )
     rules = {"*.bias": {"max_abs_error": 1e-2, "force": True}}
     (message,) = warnings_of(lambda: save_file(tensors, path, max_abs_error=1e-3, rules=rules))
     assert "has no effect" not in message  # but a tensor of one dimension lost bits
@@ -81,7 +83,7 @@ def test_a_rule_that_takes_nothing_beside_other_options(path):
 def test_nothing_taken(path):
     tensors = {"bias": weights(64), "ids": torch.arange(5)}
     (message,) = warnings_of(lambda: save_file(tensors, path, max_abs_error=1e-3))
-    assert "1 not_float, 1 few_dimensions" in message
+    assert "1: not floating-point; 1: fewer than two dimensions" in message
     assert issubclass(cfck.LossWarning, UserWarning)
     with warnings.catch_warnings():
         warnings.simplefilter("error", cfck.LossWarning)

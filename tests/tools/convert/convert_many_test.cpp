@@ -269,5 +269,55 @@ TEST_F(ConvertMany, AnInterruptSaysHowManyWereConverted) {
   }
 }
 
+// Messages name the options that help, and the time is said once.
+TEST_F(ConvertMany, MessagesNameTheOptionsThatHelp) {
+  const Arguments both = {"a.safetensors", "b.safetensors", "--output-dir", "out"};
+  const Outcome first = convert(both);
+  ASSERT_EQ(first.code, 0) << first.err;
+  const std::size_t done = first.out.find("done in ");
+  ASSERT_NE(done, std::string::npos) << first.out;
+  EXPECT_EQ(first.out.find("done in ", done + 1), std::string::npos) << first.out;
+  const Outcome again = convert(both);
+  EXPECT_EQ(again.code, 8);
+  EXPECT_NE(again.err.find("--skip-existing skips inputs whose output exists, and --newer"),
+            std::string::npos)
+      << again.err;
+  Arguments newer = both;
+  newer.push_back("--newer");
+  const Outcome skipped = convert(newer);
+  EXPECT_NE(skipped.out.find("skipped, the output is not older"), std::string::npos) << skipped.out;
+  write_file(folder / "sub/a.safetensors", one_tensor(8));
+  const Outcome same = convert({"a.safetensors", "sub/a.safetensors", "--output-dir", "two"});
+  EXPECT_EQ(same.code, 2);
+  EXPECT_NE(same.err.find("with --parents"), std::string::npos) << same.err;
+  const Outcome one = convert({"b.safetensors", "--output-dir", "three"});
+  EXPECT_NE(one.out.find("1 of 1 input converted"), std::string::npos) << one.out;
+}
+
+// A folder to which a file was added is not passed over in silence.
+TEST_F(ConvertMany, SkippedFoldersMayLackFiles) {
+  write_file(folder / "m/model.safetensors", one_tensor(8));
+  ASSERT_EQ(convert({"m", "--output-dir", "out"}).code, 0);
+  const Outcome whole = convert({"m", "--output-dir", "out", "--skip-existing"});
+  EXPECT_EQ(whole.code, 0);
+  EXPECT_EQ(whole.err, "");
+  write_file(folder / "m/extra/model.safetensors", one_tensor(9));
+  write_file(folder / "m/config.json", "{}");
+  const fs::file_time_type old = fs::last_write_time(folder / "m/model.safetensors");
+  fs::last_write_time(folder / "m/extra/model.safetensors", old);
+  fs::last_write_time(folder / "m/config.json", old);
+  const Outcome skipped = convert({"m", "--output-dir", "out", "--skip-existing"});
+  EXPECT_EQ(skipped.code, 0);
+  EXPECT_NE(skipped.err.find("lacks 2 files of the conversion of 'm': 'extra/model.cfck', "
+                             "'config.json'; convert the folder again"),
+            std::string::npos)
+      << skipped.err;
+  const auto lines = lines_of(convert({"m", "--output-dir", "out", "--skip-existing", "--json"}));
+  EXPECT_EQ(lines[0]["missing"].size(), 2U);
+  const Outcome newer = convert({"m", "--output-dir", "out", "--newer"});
+  EXPECT_EQ(newer.code, 0) << newer.err;
+  EXPECT_TRUE(fs::exists(folder / "out/m-cfck/extra/model.cfck"));
+}
+
 }  // namespace
 }  // namespace cfck::test

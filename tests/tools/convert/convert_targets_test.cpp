@@ -184,7 +184,7 @@ TEST_F(ConvertTargets, WhatMakesNoSenseIsRefused) {
       {{"--nmse", "0.1", "--max-sigma-error", "0.1"},
        "--max-sigma-error cannot be combined with --nmse"},
       {{"--quality", "best"}, "'best' is not a quality; choose near-lossless, high, balanced"},
-      {{"--quality", "high", "--nmse=-20dB"}, "give either quality or nmse"},
+      {{"--quality", "high", "--nmse=-20dB"}, "give either --quality or --nmse"},
       {{"--quality", "high", "--max-rel-error", "0.1"},
        "--max-rel-error cannot be combined with --quality"},
       {{"--quality", "high", "--steps", "flat"}, "quality 'high' is relative to the values"},

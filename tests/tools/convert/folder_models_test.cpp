@@ -391,5 +391,67 @@ TEST(FolderOfModels, VerifyCountsABrokenLinkOnce) {
       << outcome.out << outcome.err;
 }
 
+// Commands that take one model name those of a pipeline.
+TEST(FolderOfModels, CommandsForOneModelNameThoseOfAPipeline) {
+  const TemporaryFolder folder;
+  write_file(folder / "p/model_index.json", "{}");
+  write_file(folder / "p/unet/model.safetensors", shard("w", 1));
+  write_file(folder / "p/vae/model.safetensors", shard("w", 2));
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"report", folder / "p"},
+           {"bands", folder / "p"},
+           {"spectrum", folder / "p"},
+           {"extract", folder / "p", "w", "-o", folder / "w.npy"},
+           {"convert", folder / "p", folder / "out", "--max-shard-size", "1GB"},
+           {"convert", folder / "p", folder / "one.cfck"}}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 2) << command[0] << outcome.err;
+    EXPECT_NE(outcome.err.find("has several models, in unet, vae"), std::string::npos)
+        << command[0] << outcome.err;
+  }
+}
+
+// Arrays of numpy are no models of folders; the report says how to convert them.
+TEST(FolderOfModels, ArraysThatAreCopiedAreNamedApart) {
+  const TemporaryFolder folder;
+  make_model(folder / "m");
+  ASSERT_EQ(
+      run({"convert", folder / "m/model-00001-of-00002.safetensors", folder / "m/a.npz"}).code, 0);
+  fs::copy_file(folder / "m/a.npz", folder / "m/b.npz");
+  const Outcome outcome = run({"convert", folder / "m", folder / "out"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("2 files with tensors of numpy were copied, not converted: convert "
+                             "them with `cfck convert " +
+                             folder / "m/*.npz" + " --output-dir " + folder / "out" + "`\n"),
+            std::string::npos)
+      << outcome.out;
+  const std::size_t others = outcome.out.find("other files copied unchanged");
+  ASSERT_NE(others, std::string::npos);
+  EXPECT_EQ(outcome.out.find("npz", others), std::string::npos) << outcome.out;
+}
+
+// At the end of many lines, verify lists the failures again. It does not advise to repair what is
+// no .cfck file.
+TEST(FolderOfModels, VerifyListsFailuresOfMany) {
+  const TemporaryFolder folder;
+  write_file(folder / "one.safetensors", shard("w", 1));
+  ASSERT_EQ(run({"convert", folder / "one.safetensors", folder / "01.cfck"}).code, 0);
+  std::vector<std::string> command = {"verify", folder / "page.cfck", folder / "empty.cfck"};
+  write_file(folder / "page.cfck", "<!DOCTYPE html><html></html>");
+  write_file(folder / "empty.cfck", "");
+  for (int i = 10; i < 30; ++i) {
+    command.push_back(folder / (std::to_string(i) + ".cfck"));
+    fs::copy_file(folder / "01.cfck", command.back());
+  }
+  const Outcome outcome = run(command);
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE(outcome.err.find("2 files are not intact:\n  " + folder / "page.cfck" + "\n  " +
+                             folder / "empty.cfck"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(outcome.err.find("repair"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("ok, 1 record, "), std::string::npos) << outcome.out;
+}
+
 }  // namespace
 }  // namespace cfck::test

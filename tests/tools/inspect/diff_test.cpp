@@ -89,7 +89,7 @@ TEST_F(Diff, EveryKindOfDifference) {
        {"- gone  F32 [2]\n", "+ new  U8 [1]\n", "~ dtype  F32 [2] -> I32 [2]\n",
         "~ values  F32 [4]  values  max abs error 1  RMSE 0.559017\n",
         "~ shape  F32 [2] -> F32 [1,2]\n", "- metadata old  = 1\n", "+ metadata new  = 1\n",
-        "~ metadata other  = 1 -> 2\n", "1 tensors added, 1 removed, 3 changed, 1 unchanged\n"}) {
+        "~ metadata other  = 1 -> 2\n", "1 tensor added, 1 removed, 3 changed, 1 unchanged\n"}) {
     EXPECT_NE(text.out.find(line), std::string::npos) << line << text.out;
   }
 }

@@ -403,5 +403,34 @@ TEST_F(Inspect, ABrokenPipeEndsQuietly) {
   EXPECT_EQ(read_file(folder / "err"), "");
 }
 
+TEST_F(Inspect, ANameOfATensorNeedsFilter) {
+  write_file(folder / "one.safetensors", one_tensor(8));
+  const Outcome outcome = run({"inspect", folder / "one.safetensors", "w"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_NE(outcome.err.find("give --filter w"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("1 tensor, "), std::string::npos) << outcome.out;
+}
+
+TEST_F(Inspect, FilesWithoutSuffixSayTheirFormat) {
+  write_file(folder / "one.safetensors", one_tensor(8));
+  const Outcome made = run({"convert", folder / "one.safetensors", folder / "a1"});
+  EXPECT_NE(made.out.find("a1 (cfck file): "), std::string::npos) << made.out;
+  const Outcome named = run({"convert", folder / "one.safetensors", folder / "a1.cfck"});
+  EXPECT_EQ(named.out.find("cfck file"), std::string::npos) << named.out;
+}
+
+TEST_F(Inspect, SmallFilesMayBeLarger) {
+  write_file(folder / "one.safetensors", one_tensor(8));
+  ASSERT_EQ(run({"convert", folder / "one.safetensors", folder / "one.cfck"}).code, 0);
+  for (const std::string format : {"md", "html"}) {
+    const Outcome page = run({"report", folder / "one.cfck", "-o", "-", "--format", format});
+    EXPECT_NE(page.out.find("larger"), std::string::npos) << page.out;
+    EXPECT_EQ(page.out.find("\u00d7 smaller"), std::string::npos) << page.out;
+  }
+  ASSERT_EQ(run({"convert", folder / "one.cfck", folder / "one.npy"}).code, 0);
+  const Outcome other = run({"convert", folder / "one.npy", folder / "one.npz"});
+  EXPECT_EQ(other.err.find("a npy"), std::string::npos) << other.err;
+}
+
 }  // namespace
 }  // namespace cfck::test

@@ -354,5 +354,18 @@ TEST_F(Stats, DamagedFiles) {
   EXPECT_EQ(run({"stats", folder / "none"}).code, 3);
 }
 
+// Without a bound or a target nothing can be met.
+TEST_F(Stats, AQualityHasNoMaximumError) {
+  write_file(folder / "w.safetensors", weights_model());
+  ASSERT_EQ(run({"convert", folder / "w.safetensors", folder / "w.cfck", "--quality", "high"}).code,
+            0);
+  const Outcome outcome = run({"stats", folder / "w.cfck", "--ref", folder / "w.safetensors"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out.find("maximum error none"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("no maximum error: NaN and infinities are the same"),
+            std::string::npos)
+      << outcome.out;
+}
+
 }  // namespace
 }  // namespace cfck::test
