@@ -6,6 +6,7 @@
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "model/formats/archive_format.hpp"
+#include "model/formats/article.hpp"
 
 namespace cfck {
 namespace {
@@ -74,8 +75,9 @@ Result<OwnedTensor> TensorArchive::read(std::string_view name) const {
 
 Result<VerifyReport> TensorArchive::verify(VerifyLevel, const ReadProgress&) const {
   return run_guarded([&] {
-    const std::string format(files().empty() ? "this" : files().front().format);
-    return Result<VerifyReport>(unsupported("a " + format +
+    const std::string format =
+        files().empty() ? "such a" : model::with_article(files().front().format);
+    return Result<VerifyReport>(unsupported(format +
                                             " file has no checksums to verify; convert it to .cfck "
                                             "to get them"));
   });

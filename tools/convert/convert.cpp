@@ -15,6 +15,7 @@
 #include "cfck/io.hpp"
 #include "model/folder/find_model.hpp"
 #include "model/folder/model_files.hpp"
+#include "model/formats/article.hpp"
 #include "tools/convert/encode_options.hpp"
 #include "tools/convert/report.hpp"
 #include "tools/output/interrupt.hpp"
@@ -38,14 +39,6 @@ std::string written_suffixes() {
   return alternatives(suffixes);
 }
 
-// Returns "a safetensors", "an npy".
-std::string with_article(const model::ArchiveFormat& format) {
-  const std::string name(format.name);
-  const bool has_vowel =
-      name.starts_with('n') || name.starts_with("hdf5") || name.starts_with("h5");
-  return (has_vowel ? "an " : "a ") + name;
-}
-
 // A file named as the format that it was converted from, or as another, would be mistaken for it.
 Result<void> check_suffix(const std::string& output, const model::ArchiveFormat& from,
                           const model::ArchiveFormat& to) {
@@ -65,7 +58,8 @@ Result<void> check_suffix(const std::string& output, const model::ArchiveFormat&
                                 : "choose another name";
   return invalid_argument(
       fmt::format("'{}' is to be {} file, since IN is {} file, but ends in {}; {}", escaped(output),
-                  with_article(to), with_article(from), from.suffix, is_input ? both : other));
+                  model::with_article(to.name), model::with_article(from.name), from.suffix,
+                  is_input ? both : other));
 }
 
 // Returns the format that OUT names, nullptr where it names none that can be written.
