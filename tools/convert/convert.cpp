@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -132,6 +133,22 @@ Result<FilePlan> plan_file(const ConvertOptions& options) {
   return plan;
 }
 
+// Names what is beside the model of a folder that becomes a file: its variants and other files.
+Result<void> add_other_models(const std::string& folder, std::vector<std::string>& warnings) {
+  CFCK_TRY_ASSIGN(auto files, model::files_left_out(folder));
+  CFCK_TRY_ASSIGN(const auto models, model::all_models(folder));
+  std::copy_if(models.begin(), models.end(), std::back_inserter(files),
+               [](const std::string& path) { return !is_folder(path); });
+  const bool has_model = std::find(models.begin(), models.end(), folder) != models.end();
+  if (!has_model || files.empty()) return {};
+  std::string names;
+  for (const std::string& file : files) {
+    names.append(names.empty() ? "'" : ", '").append(escaped(file)).append("'");
+  }
+  warnings.push_back("other files with tensors in the folder were not converted: " + names);
+  return {};
+}
+
 Result<ConvertReport> convert_file(const ConvertOptions& options, const ProgressPlace& place) {
   CFCK_TRY_ASSIGN(const FilePlan plan, plan_file(options));
   const FileConversion conversion{options.input,
@@ -152,6 +169,7 @@ Result<ConvertReport> convert_file(const ConvertOptions& options, const Progress
   if (is_folder(options.input)) {
     CFCK_TRY_ASSIGN(const auto found, model::model_files(options.input));
     report.warnings = model::unread_warnings(found, {});
+    CFCK_TRY(add_other_models(options.input, report.warnings));
   }
   return report;
 }

@@ -129,9 +129,10 @@ int run_repair(const RepairOptions& options, Console& console) {
     }
     console.print(json.dump(-1, ' ', true) + "\n");
   }
-  console.say(fmt::format("{} -> {}: generation {}, {} records kept, {} lost\n",
+  console.say(fmt::format("{} -> {}: generation {}, {} {} kept, {} lost\n",
                           escaped(options.damaged), escaped(options.output), report->generation,
-                          report->n_records, report->lost.size()));
+                          report->n_records, report->n_records == 1 ? "record" : "records",
+                          report->lost.size()));
   for (const OlderRecord& record : report->older) {
     console.warn(fmt::format("damaged, taken from generation {} instead: {}", record.generation,
                              escaped(record.name)));

@@ -59,7 +59,7 @@ void write_cards(const ReportData& data, Page& page) {
                          human_bytes(data.decoded_bytes), human_bytes(data.file_bytes)));
   write_card(page, "", fmt::format("{:.2f}", data.bits_per_weight()), "bits per weight");
   write_card(page, "", human_count(data.n_elems),
-             fmt::format("weights in {} tensors", grouped(data.records.size())));
+             fmt::format("weights in {}", counted(data.records.size(), "tensor", "tensors")));
   write_error_card(data, page);
   for (const Figure& figure : data.figures) {
     write_card(page, " quality", html(figure.value), html(figure.name));

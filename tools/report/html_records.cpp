@@ -179,8 +179,8 @@ class Layers {
                                        : error_cell(data_, data_.records[layer.records[0]]);
     page_.put("<details id=\"l{}\"><summary class=\"row\">{}</summary>\n<div class=\"in\">\n",
               number,
-              row(fmt::format("{} <span class=\"soft\">{} tensors</span>", shown_name(layer.name),
-                              layer.records.size()),
+              row(fmt::format("{} <span class=\"soft\">{}</span>", shown_name(layer.name),
+                              counted(layer.records.size(), "tensor", "tensors")),
                   layer.stored_bytes, layer.bits_per_weight(), error, share(layer.stored_bytes)));
     for (const std::size_t record : layer.records) write_record(record, -1);
     page_.add("</div></details>\n");

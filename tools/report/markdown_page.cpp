@@ -57,10 +57,11 @@ void write_totals(const ReportData& data, Page& page) {
   page.put("| | |\n|---|---|\n| size | **{}**, {} {} than {} |\n", human_bytes(data.file_bytes),
            ratio(is_larger ? 1 / data.ratio() : data.ratio()), is_larger ? "larger" : "smaller",
            human_bytes(data.decoded_bytes));
-  page.put("| weights | {} in {} tensors |\n| bits per weight | **{:.2f}** |\n",
-           human_count(data.n_elems), grouped(data.records.size()), data.bits_per_weight());
+  page.put("| weights | {} in {} |\n| bits per weight | **{:.2f}** |\n", human_count(data.n_elems),
+           counted(data.records.size(), "tensor", "tensors"), data.bits_per_weight());
   if (data.sums.n_tensors > 0) {
-    page.put("| error of the {} lossy tensors (NMSE) | {} |\n", grouped(data.sums.n_tensors),
+    page.put("| error of {} (NMSE) | {} |\n",
+             counted(data.sums.n_tensors, "lossy tensor", "lossy tensors"),
              decibels(data.sums.nmse_decibels()));
   } else if (data.total && data.total->max_abs() == 0 && data.total->n_special_mismatches() == 0) {
     page.add("| error | none: identical to the reference |\n");
@@ -131,7 +132,8 @@ void list_highlights(const ReportData& data, Page& page) {
 }
 
 void write_tensors(const ReportData& data, Page& page) {
-  page.put("<details>\n<summary>All {} tensors</summary>\n\n", grouped(data.records.size()));
+  page.put("<details>\n<summary>All {}</summary>\n\n",
+           counted(data.records.size(), "tensor", "tensors"));
   page.add("| tensor | type | codec | bytes | bits per weight | error |\n");
   page.add("|---|---|---|---:|---:|---:|\n");
   for (const RecordReport& record : data.records) {

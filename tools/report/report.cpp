@@ -17,6 +17,7 @@
 #include "tools/report/gather.hpp"
 #include "tools/report/html_page.hpp"
 #include "tools/report/markdown_page.hpp"
+#include "tools/report/text/page_text.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -191,8 +192,10 @@ Result<int> make_report(const ReportOptions& options, Console& console) {
   CFCK_TRY(check_complete(data));
   CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, write_file(data, target, *file));
   if (console.json()) print_json(console, options, target, data, n_bytes);
-  console.say(fmt::format("{}: {} tensors in {} layers, {}\n", detail::escaped(target.path),
-                          data.records.size(), data.layers.size(), human_bytes(n_bytes)));
+  console.say(fmt::format("{}: {} in {}, {}\n", detail::escaped(target.path),
+                          report::counted(data.records.size(), "tensor", "tensors"),
+                          report::counted(data.layers.size(), "layer", "layers"),
+                          human_bytes(n_bytes)));
   return complain_of(data, options.path, console);
 }
 

@@ -234,6 +234,12 @@ TEST_F(Diff, VariantsAndOtherFilesOfFolders) {
   EXPECT_FALSE(run({"diff", "--json", folder / "x", folder / "y"}).json()["equal"]);
   std::filesystem::remove(folder / "x/other.safetensors");
   EXPECT_EQ(run({"diff", folder / "x", folder / "y"}).code, 1);
+  write_file(folder / "y/model.fp16.safetensors", old_model);
+  const Outcome one = run({"convert", folder / "y", folder / "one.cfck"});
+  EXPECT_NE(one.err.find("were not converted: '" + folder / "y/other.safetensors" + "', '" +
+                         folder / "y/model.fp16.safetensors" + "'"),
+            std::string::npos)
+      << one.err;
   // A converted folder has them under other suffixes.
   ASSERT_EQ(run({"convert", folder / "y", folder / "z"}).code, 0);
   const Outcome converted = run({"diff", folder / "y", folder / "z"});

@@ -124,6 +124,10 @@ std::string decibels(double number) {
 
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 
+std::string counted(std::uint64_t number, std::string_view one, std::string_view many) {
+  return grouped(number) + " " + std::string(number == 1 ? one : many);
+}
+
 std::string ratio(double value) {
   return value == 0 ? "-" : fmt::format("{:.{}f}×", value, value < 10 ? 2 : 1);
 }

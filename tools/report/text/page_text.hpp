@@ -33,6 +33,8 @@ std::string number(double value);     // four digits
 std::string ratio(double value);      // "10.6x", with a multiplication sign
 std::string percent(double part, double whole);
 std::string grouped(std::uint64_t number);  // "1,234,567"
+// "1 tensor", "1,234 tensors".
+std::string counted(std::uint64_t number, std::string_view one, std::string_view many);
 
 // Collects a page, and passes it on piece by piece. After an error it takes text, but drops it.
 class Page {
