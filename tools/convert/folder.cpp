@@ -138,7 +138,7 @@ Result<void> FolderConversion::choose_output() {
                  {}};
   }
   CFCK_TRY_ASSIGN(const bool is_taken, model::is_taken(out));
-  if (is_taken) CFCK_TRY(check_output(options_.input, out, options_.force || options_.dry_run));
+  if (is_taken) CFCK_TRY(check_output(options_.input, output_, options_.force || options_.dry_run));
   if (is_taken && !fs::is_directory(out, error)) {
     return Error{ErrorCode::kInvalidArgument,
                  "'" + escaped(output_) + "' is a file; the output for a folder must be a folder",

@@ -59,7 +59,7 @@ void say_line(Console& console, const std::string& from_name, const std::string&
   }
   // A name that does not say it leaves the format open.
   const bool names_format = model::has_suffix_of(to_name, to) || is_folder(to_name) ||
-                            to_name == report.output + "/" || is_folder(report.input);
+                            is_folder(report.input) || !report.files.front().shards.empty();
   console.say(fmt::format("{} -> {}{}: {} -> {}{}\n", escaped(from_name), escaped(to_name),
                           names_format ? "" : fmt::format(" ({} file)", to.name),
                           human_bytes(totals.input_bytes), human_bytes(totals.output_bytes),

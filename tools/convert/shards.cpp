@@ -122,7 +122,7 @@ class ShardConversion {
     }
     CFCK_TRY_ASSIGN(written_.replaces, model::is_taken(output_));
     if (!written_.replaces) return {};
-    CFCK_TRY(check_output(options_.input, output_, options_.force));
+    CFCK_TRY(check_output(options_.input, place_.folder, options_.force));
     if (fs::is_directory(output_, ignored)) return {};
     return invalid_argument("'" + escaped(place_.folder) +
                             "' is a file; shards need a folder, choose another path");
@@ -136,11 +136,16 @@ class ShardConversion {
            outer.end();
   }
 
+  // The path of a file of the folder, as users named it.
+  std::string shown_path(const std::string& name) const {
+    return (fs::path(place_.folder) / name).lexically_normal().string();
+  }
+
   // Checks that a file may be written into the folder, which stays. Errors: kExists;
   // kInvalidArgument for a file that is read.
   Result<void> check_free(const std::string& name) const {
     const fs::path there = fs::path(output_) / name;
-    const std::string shown = escaped((fs::path(place_.folder) / name).string());
+    const std::string shown = escaped(shown_path(name));
     std::error_code ignored;
     if (!fs::exists(fs::symlink_status(there, ignored))) return {};
     for (const ArchiveFile& file : archive_->files()) {
@@ -220,8 +225,15 @@ class ShardConversion {
       if (is_index) continue;
       std::error_code ignored;
       file.output_bytes += fs::file_size(made + "/" + name, ignored);
-      file.shards.push_back((fs::path(place_.folder) / name).string());
+      file.shards.push_back(shown_path(name));
       if (const auto like = first_input()) copy_access(*like, made + "/" + name);
+    }
+    // In a folder with other files, its name does not say what was written.
+    if (written_.stays && place_.format != nullptr) {
+      const auto& names_of_all =
+          written_.index_files.empty() ? written_.tensor_files : written_.index_files;
+      file.output = shown_path(names_of_all.front());
+      report_.output = file.output;
     }
     const bool is_whole = written_.replaces || (written_.stays && place_.format == nullptr);
     return is_whole ? model::check_what_stays(output_, written_) : Result<void>();

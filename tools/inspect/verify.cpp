@@ -251,15 +251,18 @@ bool verify_one(const std::string& path, const VerifyOptions& options, Console& 
   return true;
 }
 
-// Leaves out the .cfck files that are checked with the model of their folder.
-void drop_state_files(std::vector<std::string>& models) {
+// Leaves out what is beside the model of a folder: its .cfck files are checked with the model, and
+// others have no checksums.
+void drop_files_beside(std::vector<std::string>& models) {
+  namespace fs = std::filesystem;
   const std::vector<std::string> all = models;
   std::erase_if(models, [&](const std::string& path) {
-    const std::string folder = std::filesystem::path(path).parent_path().string();
     std::error_code ignored;
-    return model::has_suffix_of(path, model::cfck_format()) &&
-           !std::filesystem::is_directory(path, ignored) &&
-           std::find(all.begin(), all.end(), folder) != all.end();
+    if (fs::is_directory(path, ignored)) return false;
+    const fs::path folder = fs::path(path).parent_path();
+    return std::any_of(all.begin(), all.end(), [&](const std::string& other) {
+      return fs::is_directory(other, ignored) && fs::equivalent(other, folder, ignored);
+    });
   });
 }
 
@@ -293,7 +296,7 @@ int run_verify(const VerifyOptions& options, Console& console) {
       console.fail(models.error(), path);
       continue;
     }
-    drop_state_files(*models);
+    drop_files_beside(*models);
     has_several = has_several || models->size() > 1;
     report_missing(path, console, tally);
     for (const std::string& model : *models) {

@@ -166,13 +166,14 @@ TEST(ConvertFolder, ShardsGoBesideOtherFiles) {
   const Outcome made = with({"5kB"});
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_EQ(inode_of(folder / "here"), inode);
+  EXPECT_NE(made.out.find("one.safetensors -> big.cfck.index.json: "), std::string::npos)
+      << made.out;
   const std::string first = folder / "here/big-00001-of-00002.cfck";
   const std::string before = read_file(first);
   EXPECT_EQ(digest_of(folder / "here/big.cfck.index.json"), digest_of(folder / "m"));
   const Outcome again = with({"5kB"});
   EXPECT_EQ(again.code, 8);
-  EXPECT_NE(again.err.find("'./big.cfck.index.json' exists already"), std::string::npos)
-      << again.err;
+  EXPECT_NE(again.err.find("'big.cfck.index.json' exists already"), std::string::npos) << again.err;
   // Shards of another number are replaced with the index, and one file needs none.
   ASSERT_EQ(with({"1GB", "--force"}).code, 0);
   EXPECT_EQ(inode_of(folder / "here"), inode);
@@ -203,6 +204,11 @@ TEST(ConvertFolder, TheCurrentDirectoryStays) {
     if (way == "home") options.environment = {"HOME=" + folder / "out"};
     const std::uint64_t inode = inode_of(folder / "out");
     for (int i = 0; i < 2; ++i) {
+      if (i == 1 && way == "inside") {
+        const Outcome taken = run({"convert", folder / "m", "."}, options);
+        EXPECT_EQ(taken.code, 8);
+        EXPECT_NE(taken.err.find("'.' exists already"), std::string::npos) << taken.err;
+      }
       const Outcome made = run({"convert", folder / "m", folder / "out", "--force"}, options);
       ASSERT_EQ(made.code, 0) << made.err;
       EXPECT_EQ(inode_of(folder / "out"), inode) << way;
@@ -451,6 +457,19 @@ TEST(FolderOfModels, VerifyListsFailuresOfMany) {
       << outcome.err;
   EXPECT_EQ(outcome.err.find("repair"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.out.find("ok, 1 record, "), std::string::npos) << outcome.out;
+}
+
+TEST(FolderOfModels, VerifyChecksVariantsOnce) {
+  const TemporaryFolder folder;
+  write_file(folder / "m/model.safetensors", shard("w", 1));
+  write_file(folder / "m/model.fp16.safetensors", shard("w", 2));
+  ASSERT_EQ(run({"convert", folder / "m", folder / "c"}).code, 0);
+  write_file(folder / "c/model.int8.safetensors", shard("w", 3));
+  for (const std::string end : {"c", "c/"}) {
+    const Outcome outcome = run({"verify", folder / end});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("2 ok, 0 damaged\n"), std::string::npos) << outcome.out;
+  }
 }
 
 }  // namespace
