@@ -87,9 +87,16 @@ class ShrinkResult:
 
     def __str__(self) -> str:
         ratio = self.original_bytes / max(1, self.file_bytes)
+        size = f"{ratio:.1f} times smaller"
+        if ratio < 1.05:
+            size = (
+                "about the size of the original"
+                if ratio > 0.95
+                else f"{1 / ratio:.1f} times larger"
+            )
         lines = [
             f"{self.filename}: {self.file_bytes:,} bytes, {self.bits_per_weight:.3f} bits per "
-            f"weight with everything in the file, {ratio:.1f} times smaller"
+            f"weight with everything in the file, {size}"
         ]
         for name, value in self.kept.items():
             wanted = f" (wanted {exact(self.goal[name])})" if name in self.goal else ""

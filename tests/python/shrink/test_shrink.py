@@ -1,6 +1,7 @@
 """cfck.shrink: files that keep what is asked for, and clear answers to bad input."""
 
 import copy
+import dataclasses
 import json
 
 import cfck
@@ -478,3 +479,18 @@ def test_progress_is_told_and_can_end_the_call(model, tmp_path):
                     report=False, progress=stop)  # fmt: skip
     assert not (tmp_path / "b.cfck").exists()
     assert before == [bits(tensor) for tensor in model.state_dict().values()]
+
+
+@pytest.mark.parametrize(
+    ("file_bytes", "text"),
+    [
+        (250, "4.0 times smaller"),
+        (1010, "about the size of the original"),
+        (2000, "2.0 times larger"),
+    ],
+)
+def test_files_may_be_larger(file_bytes, text):
+    fields = dict.fromkeys(field.name for field in dataclasses.fields(cfck.ShrinkResult))
+    fields |= dict(filename="m.cfck", original_bytes=1000, file_bytes=file_bytes, seconds=1.0)
+    fields |= dict(bits_per_weight=8.0, kept={}, goal={}, bounds={}, trials=(), notes=(), n_used=0)
+    assert text in str(cfck.ShrinkResult(**fields))

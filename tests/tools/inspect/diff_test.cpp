@@ -221,6 +221,12 @@ TEST_F(Diff, VariantsAndOtherFilesOfFolders) {
                           folder / "x/other.safetensors"),
             std::string::npos)
       << same.err;
+  const std::string lines = run({"diff", "--json", folder / "x", folder / "y"}).out;
+  const std::size_t last = lines.rfind('\n', lines.size() - 2) + 1;
+  const auto totals = nlohmann::json::parse(lines.substr(last));
+  EXPECT_EQ(totals["n_models"], 2);
+  EXPECT_EQ(totals["n_equal"], 2);
+  EXPECT_TRUE(totals["equal"]);
   write_file(folder / "y/model.fp16.safetensors", new_model);
   EXPECT_EQ(run({"diff", folder / "x", folder / "y"}).code, 1);
   std::filesystem::remove(folder / "y/model.fp16.safetensors");
