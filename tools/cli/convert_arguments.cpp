@@ -131,7 +131,9 @@ void add_paths(CLI::App& app, ConvertOptions& options, Choices& choices) {
                "Recreate the folders of each input below --output-dir, like cp --parents")
       ->needs("--output-dir")
       ->option_text(" ");
-  app.add_flag("--skip-existing", options.skip_existing, "Skip inputs whose output exists");
+  app.add_flag(
+      "--skip-existing", options.skip_existing,
+      "Skip inputs whose output exists; of folders, convert the files that the output lacks");
   app.add_flag("--newer", options.newer,
                "Skip inputs whose output exists and is not older; replace older outputs");
   app.add_option("-j,--jobs", options.jobs,

@@ -29,6 +29,7 @@ struct ConvertOptions {
   bool force = false;          // replace what exists
   bool skip_existing = false;  // pass over inputs whose output exists
   bool newer = false;          // likewise, unless the input is newer, whose output is replaced
+  bool only_missing = false;   // of a folder: only the files that the output lacks
   bool parents = false;        // keep the folders of inputs under `output_folder`
   std::optional<std::uint64_t> max_shard_bytes;  // OUT is a folder of shards
   Limits limits;                                 // for .cfck files that are read
@@ -68,7 +69,11 @@ Result<std::string> conversion_output(const ConvertOptions& options);
 Result<std::string> folder_output(const ConvertOptions& options);
 // Returns the files that the conversion of a folder would write and that its output, which is
 // there, lacks. Errors: those of the input.
-Result<std::vector<std::string>> missing_in_output(const ConvertOptions& options);
+struct MissingFiles {
+  std::vector<std::string> names;  // as they would be written
+  bool stand_alone = true;         // none is an index, or a shard of one: they can be added
+};
+Result<MissingFiles> missing_in_output(const ConvertOptions& options);
 // Returns the name of an input under the folder of all outputs: its last part, or all of it.
 // Error: kInvalidArgument for a path that leads out of the current folder.
 Result<std::string> name_in_output(const ConvertOptions& options, const std::string& input);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -78,11 +79,12 @@ class FolderConversion {
   Result<ConvertReport> run(const ProgressPlace& place);
   Result<ConvertPlan> plan();
   Result<std::string> wanted_output() const;
-  Result<std::vector<std::string>> missing();
+  Result<MissingFiles> missing();
   bool has_checkpoints() const { return !training_.checkpoints.empty(); }
 
  private:
   Result<void> choose_output();
+  void keep_missing();
   Result<void> name_training_files();
   Result<std::uint64_t> probe_all() const;
   Result<void> convert_states(const std::string& out, ProgressBar& bar);
@@ -312,23 +314,57 @@ Result<ConvertPlan> FolderConversion::plan() {
   return ConvertPlan{report_.output, decoded_bytes};
 }
 
-Result<std::vector<std::string>> FolderConversion::missing() {
+Result<MissingFiles> FolderConversion::missing() {
   CFCK_TRY_ASSIGN(const std::string out, wanted_output());
   CFCK_TRY_ASSIGN(written_, model::converted_names(contents_, to_));
   CFCK_TRY(name_training_files());
-  std::vector<std::string> names;
+  MissingFiles missing;
+  const auto lacks = [&](const std::string& name) {
+    std::error_code ignored;
+    return !fs::exists(fs::path(out) / name, ignored);
+  };
   for (const auto* list : {&written_.tensor_files, &written_.index_files, &contents_.other_files}) {
-    for (const std::string& name : *list) {
-      std::error_code ignored;
-      if (!fs::exists(fs::path(out) / name, ignored)) names.push_back(name);
-    }
+    std::copy_if(list->begin(), list->end(), std::back_inserter(missing.names), lacks);
   }
-  return names;
+  for (std::size_t i = 0; i < contents_.tensor_files.size(); ++i) {
+    const bool is_shard = contents_.named_files.contains(contents_.tensor_files[i]);
+    if (is_shard && lacks(written_.tensor_files[i])) missing.stand_alone = false;
+  }
+  for (const std::string& name : written_.index_files) {
+    if (lacks(name)) missing.stand_alone = false;
+  }
+  return missing;
+}
+
+// Leaves only what the output lacks, files that stand alone.
+void FolderConversion::keep_missing() {
+  std::vector<std::string> outputs;
+  std::size_t at = 0;
+  for (auto* inputs : {&contents_.tensor_files, &training_.checkpoints, &training_.states}) {
+    std::erase_if(*inputs, [&](const std::string&) {
+      const std::string& output = written_.tensor_files[at++];
+      std::error_code ignored;
+      const bool is_there = fs::exists(output_ + "/" + output, ignored);
+      if (!is_there) outputs.push_back(output);
+      return is_there;
+    });
+  }
+  written_.tensor_files = std::move(outputs);
+  for (auto* names : {&contents_.other_files, &contents_.outside_files, &written_.other_files}) {
+    std::erase_if(*names, [&](const std::string& name) {
+      std::error_code ignored;
+      return fs::exists(output_ + "/" + name, ignored);
+    });
+  }
+  contents_.index_files.clear();
+  written_.index_files.clear();
+  written_.stays = true;
 }
 
 Result<ConvertReport> FolderConversion::run(const ProgressPlace& place) {
   CFCK_TRY(check_direction(options_, from_, to_));
   CFCK_TRY(choose_output());
+  if (options_.only_missing) keep_missing();
   CFCK_TRY_ASSIGN(indexes_, model::ConvertedIndexes::read(contents_, options_.limits));
   if (options_.dry_run) {
     CFCK_TRY(convert_all(output_, place));
@@ -390,7 +426,7 @@ Result<std::string> folder_output(const ConvertOptions& options) {
   return conversion.wanted_output();
 }
 
-Result<std::vector<std::string>> missing_in_output(const ConvertOptions& options) {
+Result<MissingFiles> missing_in_output(const ConvertOptions& options) {
   CFCK_TRY_ASSIGN(FolderConversion conversion, open_folder(options));
   return conversion.missing();
 }

@@ -125,7 +125,18 @@ void skip_existing(Task& task, const std::string& output) {
   const bool is_folder_to_folder =
       is_folder(options.input) && is_folder(output) && !options.max_shard_bytes;
   if (is_folder_to_folder) {
-    if (auto missing = missing_in_output(options)) task.missing = std::move(*missing);
+    if (auto missing = missing_in_output(options)) {
+      task.missing = std::move(missing->names);
+      // A target in bytes applies to all files together.
+      const auto target = error_target(options.encode);
+      const bool has_target = !target || *target;
+      if (!task.missing.empty() && missing->stand_alone && !has_target && !options.newer) {
+        options.only_missing = true;
+        options.force = true;  // of the folder; the files that are there stay
+        options.output = output;
+        return;
+      }
+    }
   }
   // What is missing is converted with --newer, as if the output were older.
   task.is_skipped = !options.newer ||
@@ -303,6 +314,11 @@ int report_task(const Task& task, Console& console, BatchTotals& totals) {
   if (!reported) {
     totals.failures.push_back({task.options.input, reported.error()});
     return fail_conversion(console, reported.error(), task.options.input);
+  }
+  if (task.options.only_missing && !console.json()) {
+    console.say(fmt::format("  only what '{}' lacked was converted: {} {}\n",
+                            escaped(task.options.output), task.missing.size(),
+                            task.missing.size() == 1 ? "file" : "files"));
   }
   for (const ConvertedFile& file : result->files) {
     totals.input_bytes += file.input_bytes;

@@ -306,14 +306,30 @@ TEST_F(ConvertMany, SkippedFoldersMayLackFiles) {
   const fs::file_time_type old = fs::last_write_time(folder / "m/model.safetensors");
   fs::last_write_time(folder / "m/extra/model.safetensors", old);
   fs::last_write_time(folder / "m/config.json", old);
-  const Outcome skipped = convert({"m", "--output-dir", "out", "--skip-existing"});
+  const Outcome skipped =
+      convert({"m", "--output-dir", "out", "--skip-existing", "--bits-per-weight", "20"});
   EXPECT_EQ(skipped.code, 0);
   EXPECT_NE(skipped.err.find("lacks 2 files of the conversion of 'm': 'extra/model.cfck', "
                              "'config.json'; convert the folder again"),
             std::string::npos)
       << skipped.err;
-  const auto lines = lines_of(convert({"m", "--output-dir", "out", "--skip-existing", "--json"}));
-  EXPECT_EQ(lines[0]["missing"].size(), 2U);
+  // Without a target, which applies to all files together, the files are added.
+  const std::string before = read_file(folder / "out/m-cfck/model.cfck");
+  const auto written = fs::last_write_time(folder / "out/m-cfck/model.cfck");
+  write_file(folder / "m/model.safetensors", one_tensor(10));
+  const Outcome added = convert({"m", "--output-dir", "out", "--skip-existing"});
+  EXPECT_EQ(added.code, 0) << added.err;
+  EXPECT_NE(added.out.find("only what 'out/m-cfck' lacked was converted: 2 files"),
+            std::string::npos)
+      << added.out;
+  EXPECT_TRUE(fs::exists(folder / "out/m-cfck/config.json"));
+  EXPECT_TRUE(fs::exists(folder / "out/m-cfck/extra/model.cfck"));
+  EXPECT_EQ(read_file(folder / "out/m-cfck/model.cfck"), before);
+  EXPECT_EQ(fs::last_write_time(folder / "out/m-cfck/model.cfck"), written);
+  EXPECT_NE(convert({"m", "--output-dir", "out", "--skip-existing"}).out.find("skipped"),
+            std::string::npos);
+  fs::remove_all(folder / "out/m-cfck/extra");
+  fs::last_write_time(folder / "m/model.safetensors", old);
   const Outcome newer = convert({"m", "--output-dir", "out", "--newer"});
   EXPECT_EQ(newer.code, 0) << newer.err;
   EXPECT_TRUE(fs::exists(folder / "out/m-cfck/extra/model.cfck"));
