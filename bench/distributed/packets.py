@@ -81,11 +81,10 @@ class _Ours:
             self.indices.data_ptr(),
             len(self.indices),
         )
-        wide = self.indices.to(torch.int64)
-        values = self.velocity[wide]
-        self.packet, (decoded,) = self.codec.encode([SparseGradient(n, wide, values)])
-        self.velocity[wide] = values - decoded
-        self.momentum[wide] = 0
+        values = self.velocity[self.indices]
+        self.packet, (decoded,) = self.codec.encode([SparseGradient(n, self.indices, values)])
+        self.velocity[self.indices] = values.sub_(decoded)
+        self.momentum[self.indices] = 0
 
 
 class _Torch:

@@ -176,6 +176,8 @@ def _indices(tensor: torch.Tensor) -> torch.Tensor:
     check_tensor(tensor)
     if tensor.dtype not in (torch.int32, torch.int64) or tensor.device.type != "cpu":
         raise TypeError(f"indices are int32 or int64 on the host, not {tensor.dtype}")
+    if tensor.dtype == torch.int32 and tensor.is_contiguous():
+        return tensor  # the library refuses what is negative, since that is out of range
     wide = tensor.to(torch.int64)
     if wide.numel() and not (0 <= int(wide.min()) and int(wide.max()) < 1 << 32):
         raise InvalidArgumentError("an index is negative, or 2^32 or more")

@@ -113,8 +113,10 @@ def test_wrong_arguments():
         with pytest.raises(TypeError, match="float32 on the host"):
             select_largest(wrong, 1)
     for indices in ([3, 3], [4, 3], [9, 10], [-1, 3]):
-        with pytest.raises(cfck.InvalidArgumentError):
-            codec.encode([SparseGradient(10, torch.tensor(indices), values[:2])])
+        for dtype in (torch.int32, torch.int64):
+            with pytest.raises(cfck.InvalidArgumentError):
+                given = torch.tensor(indices, dtype=dtype)
+                codec.encode([SparseGradient(10, given, values[:2])])
     with pytest.raises(cfck.InvalidArgumentError, match="1 indices and 2 values"):
         codec.encode([SparseGradient(10, torch.tensor([1]), values[:2])])
     with pytest.raises(TypeError, match="indices are int32 or int64"):
