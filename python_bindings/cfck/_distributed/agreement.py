@@ -13,9 +13,9 @@ import torch.distributed as dist
 from ..errors import CfckError, InvalidArgumentError
 from .arguments import check_group
 
-# Of frames and of what is agreed on.
+# The version of frames and of what is agreed on.
 _PROTOCOL = 1
-# What a rank says in place of lengths when it could not encode.
+# A rank says this in place of lengths when it could not encode.
 _FAILED = -1
 
 

@@ -23,10 +23,10 @@ from ..errors import InvalidArgumentError, UnsupportedError
 from .agreement import Offer, Operation, device_of_wire, encode_all
 from .arguments import check_flags, check_model, check_numbers
 from .clipping import Clipping
-from .gradients import GradientCodec, SparseGradient
+from .gradients import GradientCodec, SparseGradient, unsent
 from .schedule import RatioSchedule
 from .traffic import Traffic
-from .transport import gather_frames
+from .transport import completed, gather_frames
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -85,7 +85,7 @@ class _Accumulated:
 
     def sent(self, offered: SparseGradient, decoded: torch.Tensor, masks_momentum: bool) -> None:
         """Keeps what was not sent: the errors of values. What is not finite leaves nothing."""
-        left = (offered.values - decoded).nan_to_num_(0.0, 0.0, 0.0)
+        left = unsent(offered.values, decoded)
         self.velocity[offered.indices] = left
         if masks_momentum and self.momentum is not None and len(left) < self.velocity.numel():
             self.momentum[offered.indices] = 0
@@ -223,7 +223,7 @@ class GradientCompression:
                 "or before its parameters were replaced"
             ) from None
         if self._is_undone:
-            return _completed(bucket.buffer().fill_(math.nan))
+            return completed(bucket.buffer().fill_(math.nan))
         step = _Step(self, tensors, bucket)
         return step.run()
 
@@ -313,7 +313,7 @@ class _Step:
             for tensor in state._tensors.values():
                 tensor.undo()
             state._is_undone = True
-            return _completed(buffer.fill_(math.nan))
+            return completed(buffer.fill_(math.nan))
         packets = [one for one, is_sent in zip(self.tensors, self.is_sent, strict=True) if is_sent]
         for one, offered, decoded in zip(packets, self.offered, self.decoded, strict=True):
             one.sent(offered, decoded, state._masks_momentum)
@@ -387,8 +387,8 @@ class _Step:
             return 0
         flat = torch.cat([one.velocity for one, _ in dense])
         is_half = self.state._vectors == "f16" and self.state.ratio < 1
-        sent = flat.half() if is_half else flat.clone()
-        torch.cat([one.velocity for one, _ in dense], out=flat).sub_(sent)
+        sent = flat.half() if is_half else flat
+        left = unsent(flat, sent)
         wire = sent.to(device_of_wire(self.state._group, self.bucket.buffer().device))
         dist.all_reduce(wire, group=self.state._group)
         averages = wire.to("cpu", torch.float32).div_(self.world)
@@ -396,7 +396,7 @@ class _Step:
         for one, result in dense:
             n = result.numel()
             result.copy_(averages[at : at + n])
-            one.velocity.copy_(flat[at : at + n].nan_to_num(0.0, 0.0, 0.0))
+            one.velocity.copy_(left[at : at + n])
             at += n
         return wire.numel() * wire.element_size()
 
@@ -408,12 +408,6 @@ class _Step:
 def _is_finite(values: torch.Tensor) -> bool:
     # The sum of finite values may be infinite, and that of others never is finite.
     return math.isfinite(float(values.sum())) or bool(values.isfinite().all())
-
-
-def _completed(buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
-    future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-    future.set_result(buffer)
-    return future
 
 
 def _check_word(name: str, word: str, words: Sequence[str]) -> None:

@@ -14,8 +14,9 @@ from ..errors import InvalidArgumentError, UnsupportedError
 from .agreement import Offer, Operation, encode_all
 from .arguments import check_numbers
 from .frames import decode_frame, encode_frame, on_host
+from .gradients import unsent
 from .traffic import Traffic
-from .transport import FutureWork, exchange_frames, gather_frames
+from .transport import FutureWork, completed, exchange_frames, gather_frames
 
 # Smaller tensors are sent as they are: to agree on lengths takes longer than is saved.
 _MIN_BYTES = 1 << 14
@@ -177,7 +178,7 @@ class CompressedReduceScatter(_Collective):
             total /= len(parts)
         output_tensor.copy_(total.view(output_tensor.shape))
         self._keep(parts, frames, own)
-        return _done(output_tensor) if async_op else None
+        return FutureWork(completed(output_tensor)) if async_op else None
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """What this rank lost and has not sent yet; empty without ``max_error``."""
@@ -229,8 +230,8 @@ class CompressedReduceScatter(_Collective):
             return
         lost = []
         for rank, (part, frame) in enumerate(zip(parts, frames, strict=True)):
-            left = torch.zeros_like(part) if rank == own_rank else part - _decoded(frame, part)
-            lost.append(left.nan_to_num_(0.0, 0.0, 0.0))
+            is_own = rank == own_rank
+            lost.append(torch.zeros_like(part) if is_own else unsent(part, _decoded(frame, part)))
         self._residual = torch.cat(lost)
 
 
@@ -258,9 +259,3 @@ def _decode_into(frame: torch.Tensor, out: torch.Tensor) -> None:
         decode_frame(frame, out)
     else:
         out.copy_(_decoded(frame, torch.empty(out.shape, dtype=out.dtype, device="cpu")))
-
-
-def _done(result: torch.Tensor) -> dist.Work:
-    future: torch.futures.Future[torch.Tensor | Exception] = torch.futures.Future()
-    future.set_result(result)
-    return FutureWork(future)

@@ -139,6 +139,11 @@ class GradientCodec:
         _native.add_gradients(data.ctypes.data, data.nbytes, weight, places)
 
 
+def unsent(values: torch.Tensor, decoded: torch.Tensor) -> torch.Tensor:
+    """Returns what is left of values that others got as ``decoded``; 0 where it is not finite."""
+    return (values - decoded).nan_to_num_(0.0, 0.0, 0.0)
+
+
 def select_largest(values: torch.Tensor, k: int) -> torch.Tensor:
     """Returns the flat indices of the k values with the largest magnitudes, ascending, as int64.
 

@@ -19,7 +19,7 @@ from ..errors import InvalidArgumentError, UnsupportedError
 from .agreement import Offer, Operation, encode_all
 from .arguments import check_group, check_integers, check_model, check_numbers
 from .collectives import broadcast
-from .gradients import GradientCodec, SparseGradient, select_largest
+from .gradients import GradientCodec, SparseGradient, select_largest, unsent
 from .traffic import Traffic
 from .transport import gather_frames
 
@@ -125,8 +125,7 @@ class LocalSteps:
         offer = Offer(Operation.LOCAL_STEPS, anchor, 1, variant=self._n_values())
         agreed = encode_all(offer, encode, self._group)
         for name, given, sent in zip(names, offered, decoded, strict=True):
-            left = (given.values - sent).nan_to_num_(0.0, 0.0, 0.0)
-            self._residual[name][given.indices] = left
+            self._residual[name][given.indices] = unsent(given.values, sent)
         averages = [torch.zeros_like(self._outer[name]) for name in names]
         world = dist.get_world_size(self._group)
 
