@@ -21,6 +21,7 @@ import sys
 import tempfile
 from typing import NamedTuple
 
+from publish import publish
 from vector import BITS, Random, ordinary
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -102,20 +103,7 @@ def main() -> int:
             }
         )
     files["manifest.json"] = (json.dumps({"messages": entries}, indent=1) + "\n").encode()
-    different = [
-        name
-        for name, content in files.items()
-        if not (FOLDER / name).exists() or (FOLDER / name).read_bytes() != content
-    ]
-    if arguments.check:
-        for name in different:
-            print(f"{name}: encoding its input again gives other bytes", file=sys.stderr)
-        return 1 if different else 0
-    FOLDER.mkdir(exist_ok=True)
-    for name in different:
-        (FOLDER / name).write_bytes(files[name])
-    print(f"{len(files) - 1} messages; {len(different)} files changed")
-    return 0
+    return publish(FOLDER, files, "messages", arguments.check)
 
 
 if __name__ == "__main__":
