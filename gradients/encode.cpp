@@ -17,7 +17,7 @@ namespace cfck {
 namespace gradients {
 namespace {
 
-// Of integers, so that rounding a decoded one gives it back.
+// Gaps are integers, so that rounding a decoded one gives it back.
 constexpr double kGapError = 0.49;
 // By how much divisions and products of binary32 may be off, as a fraction of the value.
 constexpr double kRounding = 0x1p-22;

@@ -34,7 +34,7 @@ struct Packet {
 
 // Reads the parts, without the hash. Errors: kTruncated, kCorrupt, kUnsupported.
 Result<Packet> read_packet(ByteView bytes);
-// The same, and compares the hash. Error: also kChecksum.
+// Reads the parts and compares the hash. Error: also kChecksum.
 Result<Packet> verify_packet(ByteView bytes);
 
 // Writes what comes before the messages. Requires: `to` has kHeaderBytes, and the table is written.

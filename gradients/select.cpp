@@ -57,7 +57,7 @@ std::uint32_t guess_threshold(std::size_t n, std::size_t n_wanted, const ValueOf
   return static_cast<std::uint32_t>(bin << kBinShift);
 }
 
-// Of two values the one with the lower key counts: a larger magnitude, or a lower index.
+// The lower of two keys is that of the value that counts: of the larger magnitude, or lower index.
 std::uint64_t key_of(std::uint32_t of_value, std::size_t index) noexcept {
   return std::uint64_t{0x7fffffffU - of_value} << 32 | index;
 }

@@ -16,7 +16,7 @@ LEGEND_GAP, LEGEND_TEXT = 16, 42  # from the axes to a legend, and from there to
 TEXT, BACKGROUND = "#222222", "#ffffff"
 SIZE, WORD_SIZE, TITLE_SIZE = 12, 9, 15
 STYLE = f"font-family='sans-serif' font-size='{SIZE}' fill='{TEXT}'"
-# As many curves have their labels beside them; more are named at the right.
+# So many curves have their labels beside them; more are named at the right.
 MOST_DIRECT_LABELS = 5
 
 Point = tuple[float, float]

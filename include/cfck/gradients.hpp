@@ -40,7 +40,7 @@ struct SparseTensor {
   std::span<const float> values;
 };
 
-// What a packet says of a tensor.
+// Holds what a packet says of a tensor.
 struct SparseShape {
   std::uint32_t n_elems = 0;
   std::uint32_t n_values = 0;

@@ -63,7 +63,7 @@ TEST(SelectLargest, TiesGoByIndex) {
   EXPECT_EQ(select(zeros, 10), naive(zeros, 10));
 }
 
-// What a sample of lines says is wrong here: all large values are where it does not look.
+// A sample misleads here: all large values are where it does not look.
 TEST(SelectLargest, IsExactWhereTheSampleMisleads) {
   std::vector<float> values = random_values(1 << 18, 3);
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -170,7 +170,7 @@ TEST(CommandLine, FirstScreensAreShort) {
       std::istringstream lines(text);
       for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
     }
-    // What is on the first screen is also among all options, each of which is there once.
+    // Options of the first screen are also among all options, each of which is there once.
     std::vector<std::string> names = options_in(all.out);
     for (const std::string& name : options_in(first.out)) {
       EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << command << name;

@@ -139,7 +139,7 @@ HelpPage& help_page(const CLI::App& app) {
 
 std::vector<std::string> groups_of(const CLI::App& app) {
   std::vector<std::string> groups = app.get_groups();
-  // What all commands have comes last.
+  // The options that all commands have come last.
   static constexpr std::string_view kLast[] = {kResourcesGroup, kMessagesGroup, kHelpGroup};
   const auto place = [](const std::string& group) {
     const auto* const found = std::find(std::begin(kLast), std::end(kLast), group);

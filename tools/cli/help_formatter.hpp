@@ -8,16 +8,16 @@
 
 namespace cfck::tools {
 
-// What the help of a command says beside its description and its options.
+// Holds what the help of a command says beside its description and its options.
 struct HelpPage {
-  // What follows the name of the command in its usage, for each way to call it: "IN [OUT]". Empty:
+  // This follows the name of the command in its usage, for each way to call it: "IN [OUT]". Empty:
   // follows from the positional arguments.
   std::vector<std::string> usage;
   // The options that --help shows, in this order; empty: all of them. --help-all shows all options
   // in any case, by their groups, so that a new one needs no entry here.
   std::vector<std::string> first_options;
   std::string examples;  // lines
-  // What only --help-all shows: further paragraphs of the description, and further examples.
+  // --help-all alone shows these: further paragraphs of the description, and further examples.
   std::string details;
   std::string more_examples;
 };

@@ -138,7 +138,7 @@ void skip_existing(Task& task, const std::string& output) {
       }
     }
   }
-  // What is missing is converted with --newer, as if the output were older.
+  // --newer converts what is missing, as if the output were older.
   task.is_skipped = !options.newer ||
                     (task.missing.empty() && last_written(options.input) <= last_written(output));
   if (!task.is_skipped) options.force = true;

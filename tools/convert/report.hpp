@@ -15,7 +15,7 @@ int fail_conversion(Console& console, const Error& error, const std::string& inp
 void report_skipped(Console& console, const ConvertOptions& options,
                     const std::vector<std::string>& missing);
 
-// Of one of many, the time is no line of its own.
+// The time of one of many inputs is no line of its own.
 enum class ReportedAs { kAlone, kOneOfMany };
 
 // Reports as text or JSON; warns of unused rules, of files without tensors, and of contents that

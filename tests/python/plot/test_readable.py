@@ -143,5 +143,5 @@ def test_a_page_of_the_caller(files):
     cfck.plot.errors(small, original, ax=axes[1, 0])
     histogram = cfck.plot.histogram(small, "smooth.weight", original, ax=axes[1, 1])
     check(figure)
-    # What the file holds after a loss has one colour in all of them.
+    # Values that a file holds after a loss have one colour in all of them.
     assert looks(bits)[0][0] == looks(histogram)[1][0]

@@ -254,7 +254,7 @@ TEST(ConvertFolder, IntoShardsLeavesOtherModelsOut) {
   }
 }
 
-// What is read is not replaced, not even with --force.
+// A file that is read is not replaced, not even with --force.
 TEST(ConvertFolder, NoOutputIsAShardOfTheInput) {
   const TemporaryFolder folder;
   make_model(folder / "m");
