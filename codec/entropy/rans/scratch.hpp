@@ -10,16 +10,11 @@
 
 namespace cfck::codec {
 
-// Encoding tables, and the frequencies of which they were made.
-struct RansEncodeTables {
-  std::array<Frequencies, kMaxPlaces> made_of{};
-  std::array<RansEncodeTable, kMaxPlaces> tables;
-};
-
 struct RansScratch {
   GrowingBuffer<std::uint16_t> words;
   RansReader reader;
-  std::unique_ptr<RansEncodeTables> encode_tables;  // created at first use
+  // Of explicit tables, by place. Created at first use.
+  std::unique_ptr<std::array<RansEncodeTable, kMaxPlaces>> fitted_tables;
 };
 
 }  // namespace cfck::codec

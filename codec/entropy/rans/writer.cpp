@@ -221,22 +221,18 @@ class SectionWriter {
     }
   }
 
-  // A table that the previous chunk of this thread used as well is still built.
   void build_tables() {
-    if (memory_.encode_tables == nullptr) {
-      memory_.encode_tables = std::make_unique<RansEncodeTables>();
+    if (memory_.fitted_tables == nullptr) {
+      memory_.fitted_tables =
+          std::make_unique_for_overwrite<std::array<RansEncodeTable, kMaxPlaces>>();
     }
-    RansEncodeTables& kept = *memory_.encode_tables;
     for (unsigned place = 0; place < n_places_; ++place) {
-      tables_[place] = &kept.tables[place];
-      if (!is_used_[place]) {
-        continue;
-      }
-      const Frequencies& frequencies =
-          is_explicit_[place] ? fitted_[place] : static_frequencies(static_[place]);
-      if (kept.made_of[place] != frequencies) {
-        build_encode_table(frequencies, kept.tables[place]);
-        kept.made_of[place] = frequencies;
+      RansEncodeTable& fitted = (*memory_.fitted_tables)[place];
+      tables_[place] = &fitted;
+      if (is_used_[place] && is_explicit_[place]) {
+        build_encode_table(fitted_[place], fitted);
+      } else if (is_used_[place]) {
+        tables_[place] = &static_encode_table(static_[place]);
       }
     }
   }
