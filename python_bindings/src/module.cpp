@@ -11,6 +11,7 @@ namespace cfck::python {
 void bind_archive(nanobind::module_& module);
 void bind_calibration(nanobind::module_& module);
 void bind_device(nanobind::module_& module);
+void bind_embeddings(nanobind::module_& module);
 void bind_folders(nanobind::module_& module);
 void bind_gradients(nanobind::module_& module);
 void bind_message(nanobind::module_& module);
@@ -28,6 +29,7 @@ void bind_module(nanobind::module_& module) {
   module.def("advise_huge_pages", &advise_huge_pages, "address"_a, "n_bytes"_a,
              "Asks for huge pages in memory that is about to be filled.");
   bind_calibration(module);
+  bind_embeddings(module);
   bind_folders(module);
   bind_gradients(module);
   bind_message(module);

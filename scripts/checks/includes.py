@@ -41,7 +41,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("encode/registry",),
     ("encode",),
     ("message",),
-    ("gradients",),
+    ("gradients", "embeddings"),
     ("format/container",),
     ("format/read", "format/write"),
     ("format/update",),

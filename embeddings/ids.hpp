@@ -1,0 +1,38 @@
+// Ids of rows as two parts: a bucket, which is entropy-coded, and the offset in it, which is not
+// (spec/embeddings.md, section 3). Rows are numbered by how often they occur, so that those of a
+// bucket occur about equally often.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace cfck::embeddings {
+
+inline constexpr unsigned kBuckets = 32;
+inline constexpr std::array<std::uint8_t, kBuckets> kOffsetBits{
+    0, 0, 0, 0, 0, 0, 0, 0, 2,  2,  3,  3,  4,  4,  5,  5,
+    6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 13, 15, 17, 19, 21};
+
+// The first id of each bucket, and the end of the last.
+inline constexpr std::array<std::uint32_t, kBuckets + 1> kBucketStarts = [] {
+  std::array<std::uint32_t, kBuckets + 1> starts{};
+  for (unsigned b = 0; b < kBuckets; ++b) {
+    starts[b + 1] = starts[b] + (1U << kOffsetBits[b]);
+  }
+  return starts;
+}();
+
+inline unsigned bucket_of(std::uint32_t id) noexcept {
+  if (id < 8) return id;
+  const auto after = std::upper_bound(kBucketStarts.begin() + 8, kBucketStarts.end(), id);
+  return static_cast<unsigned>(after - kBucketStarts.begin()) - 1;
+}
+
+// Buckets are sent as 0, -1, 1, -2, 2, ..., which keeps frequent ones near zero.
+inline float signed_bucket(unsigned bucket) noexcept {
+  const auto half = static_cast<float>(bucket / 2);
+  return bucket % 2 == 0 ? half : -half - 1;
+}
+
+}  // namespace cfck::embeddings

@@ -1,0 +1,43 @@
+// A RowWorkspace holds working memory, made at first use.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/names/detail.hpp"
+#include "cfck/embeddings.hpp"
+#include "cfck/message.hpp"
+#include "embeddings/quantise.hpp"
+#include "embeddings/unique.hpp"
+
+namespace cfck {
+
+struct RowWorkspace::Memory {
+  MessageWorkspace messages;
+  embeddings::RowFinder finder;
+  std::vector<embeddings::Numbering> numberings;  // of all batches
+  embeddings::Numbering merged;
+  embeddings::QuantisedRows quantised;
+  std::vector<std::uint32_t> order;
+  std::vector<std::uint32_t> counts;
+  std::vector<std::uint32_t> followed;  // by the rows of a batch that leads: their rows in another
+  std::vector<float> buckets;
+  std::vector<float> codes;
+  std::vector<std::byte> bits;
+  std::vector<std::byte> exact;   // messages
+  std::vector<std::byte> values;  // rows, one after the other
+  std::vector<std::uint8_t> marks;
+};
+
+struct RowMemory {
+  // Throws std::bad_alloc.
+  static RowWorkspace::Memory& of(RowWorkspace& workspace) {
+    if (workspace.memory_ == nullptr) {
+      workspace.memory_ = std::make_unique<RowWorkspace::Memory>();
+    }
+    return *workspace.memory_;
+  }
+};
+
+}  // namespace cfck
