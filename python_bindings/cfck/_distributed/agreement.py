@@ -28,6 +28,7 @@ class Operation(enum.IntEnum):
     REDUCE_SCATTER = 4
     GRADIENTS = 5
     LOCAL_STEPS = 6
+    ROWS = 7
 
 
 class Offer(NamedTuple):

@@ -1,0 +1,1 @@
+"""Rows of embedding tables that travel between ranks."""

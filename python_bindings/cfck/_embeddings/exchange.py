@@ -1,0 +1,247 @@
+"""Looked-up rows between ranks: the all-to-all of embedding tables that are sharded over them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from .._distributed.agreement import Offer, Operation, encode_all
+from .._distributed.arguments import check_group, check_tensor
+from .._distributed.traffic import Traffic
+from .._distributed.transport import exchange_frames
+from ..errors import InvalidArgumentError
+from .bounds import absolute_error
+from .codec import RowCodec, Rows
+from .quantise import quantize_and_dequantize
+
+# Ranks trust each other with memory as far as this.
+_MAX_DECODED_BYTES = 1 << 36
+
+
+@dataclasses.dataclass(frozen=True)
+class ExchangeOptions:
+    """How rows are exchanged; the same on all ranks but for the bounds.
+
+    Attributes:
+        bounds: of each table of this rank: the most by which a value that is looked up may change,
+            as a fraction of the range of the values that one rank is sent; 0.0: no bit is lost.
+        backward_bounds: of the gradients of each table that comes from another rank, or one for
+            all.
+        group: a process group; None: that of all ranks.
+        simulated: values are changed as compression changes them, bit for bit, and sent as they
+            are.
+        codec: with which packets are made.
+        traffic: is added to: bytes that were sent, and that would have been.
+    """
+
+    bounds: Sequence[float] | float = 0.03
+    backward_bounds: Sequence[float] | float = 0.03
+    group: dist.ProcessGroup | None = None
+    simulated: bool = False
+    codec: RowCodec = dataclasses.field(default_factory=RowCodec)
+    traffic: Traffic = dataclasses.field(default_factory=Traffic)
+
+
+def all_to_all_tables(
+    tables: Sequence[torch.Tensor],
+    split_sizes: Sequence[int] | None = None,
+    options: ExchangeOptions | None = None,
+) -> list[torch.Tensor]:
+    """Sends each rank its samples of the tables that this rank owns, compressed.
+
+    All ranks of the group make this call. Gradients go the way back, compressed as well, as if
+    values had not been changed (straight through).
+
+    Args:
+        tables: looked-up rows of each table of this rank, for the samples of all ranks, one rank
+            after the other: of shape (n_samples, row_elems) and dtype float32, float16 or bfloat16,
+            on any device.
+        split_sizes: how many samples each rank has; None: equally many.
+        options: None: those of ExchangeOptions().
+
+    Returns:
+        The rows of all tables of all ranks for the samples of this rank: those of rank 0 first, in
+        the order in which their owners gave them, on the device of the tables (the host without
+        any).
+
+    Raises:
+        CfckError: on all ranks, where one could not encode, or makes another call.
+        TypeError: of another dtype or number of dimensions.
+        RuntimeError: those of torch.distributed.
+    """
+    options = options or ExchangeOptions()
+    for table in tables:
+        check_tensor(table)
+    check_group(options.group)
+    call = _Call(options, split_sizes)
+    # torch follows gradients through what depends on a tensor that needs them; a rank may own no
+    # table and still be sent gradients.
+    anchor = torch.zeros((), requires_grad=True)
+    return list(_Exchange.apply(call, anchor, *tables))
+
+
+def all_to_all_rows(
+    rows: torch.Tensor,
+    input_split_sizes: Sequence[int] | None = None,
+    options: ExchangeOptions | None = None,
+) -> torch.Tensor:
+    """Sends each rank its rows, as torch.distributed.all_to_all_single() does, compressed.
+
+    All ranks of the group make this call. How many rows come from the other ranks is sent along.
+
+    Args:
+        rows: of shape (n_rows, row_elems), those for rank 0 first.
+        input_split_sizes: how many rows each rank is sent; None: equally many.
+        options: None: those of ExchangeOptions().
+
+    Returns:
+        The rows that all ranks sent this one, one rank after the other.
+
+    Raises:
+        CfckError, TypeError, RuntimeError: as all_to_all_tables().
+    """
+    return torch.cat(all_to_all_tables([rows], input_split_sizes, options))
+
+
+@dataclasses.dataclass
+class _Call:
+    options: ExchangeOptions
+    split_sizes: Sequence[int] | None
+    n_tables_of_ranks: list[int] = dataclasses.field(default_factory=list)
+
+
+class _Part(NamedTuple):
+    """What one rank is sent.
+
+    Attributes:
+        tensors: one for each table.
+        bounds: one for each tensor.
+    """
+
+    tensors: list[torch.Tensor]
+    bounds: list[float]
+
+
+class _Exchange(torch.autograd.Function):
+    """Forward the rows, backward their gradients; values pass as if nothing had been lost."""
+
+    @staticmethod
+    def forward(ctx: Any, call: _Call, _: torch.Tensor, *tables: torch.Tensor) -> Any:
+        ctx.call = call
+        ctx.like = [(t.dtype, t.device) for t in tables]
+        received = _exchange(lambda: _parts_of(tables, call), ctx.like, call.options)
+        call.n_tables_of_ranks = [len(of_rank) for of_rank in received]
+        return tuple(rows for of_rank in received for rows in of_rank)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        call: _Call = ctx.call
+        like = [(g.dtype, g.device) for g in gradients]
+        received = _exchange(lambda: _parts_of_gradients(gradients, call), like, call.options)
+        of_tables = [torch.cat(list(parts)) for parts in zip(*received, strict=True)]
+        placed = [g.to(device) for g, (_, device) in zip(of_tables, ctx.like, strict=True)]
+        return (None, None, *placed)
+
+
+def _parts_of(tables: Sequence[torch.Tensor], call: _Call) -> list[_Part]:
+    n_ranks = dist.get_world_size(call.options.group)
+    sizes = _split_sizes(tables, call.split_sizes, n_ranks)
+    bounds = _bounds_of(call.options.bounds, len(tables), "bounds")
+    split = [table.detach().split(sizes) for table in tables]
+    return [_Part([of_table[rank] for of_table in split], bounds) for rank in range(n_ranks)]
+
+
+def _parts_of_gradients(gradients: Sequence[torch.Tensor], call: _Call) -> list[_Part]:
+    bounds = _bounds_of(call.options.backward_bounds, len(gradients), "backward_bounds")
+    parts = []
+    at = 0
+    for n_tables in call.n_tables_of_ranks:
+        of_rank = slice(at, at + n_tables)
+        parts.append(_Part([g.contiguous() for g in gradients[of_rank]], bounds[of_rank]))
+        at += n_tables
+    return parts
+
+
+def _exchange(
+    make_parts: Callable[[], list[_Part]],
+    like: Sequence[tuple[torch.dtype, torch.device]],
+    options: ExchangeOptions,
+) -> list[list[torch.Tensor]]:
+    """Sends each rank its part, and returns the tensors that each rank sent.
+
+    Where a rank has no parts, since its arguments are wrong, all ranks raise.
+    """
+    device = like[0][1] if like else torch.device("cpu")
+    dense_bytes = 0
+
+    def encode() -> list[torch.Tensor]:
+        nonlocal dense_bytes
+        parts = make_parts()
+        dense_bytes = sum(
+            t.nbytes for r, part in enumerate(parts) if r != own for t in part.tensors
+        )
+        return [
+            options.codec.encode(
+                [_bounded(*both, options.simulated) for both in zip(*part, strict=True)]
+            )
+            for part in parts
+        ]
+
+    own = dist.get_rank(options.group)
+    n_ranks = dist.get_world_size(options.group)
+    anchor = torch.empty(0, device=device)
+    offer = Offer(Operation.ROWS, anchor, n_ranks, int(options.simulated), may_differ=True)
+    agreed = encode_all(offer, encode, options.group)
+    frames = exchange_frames(agreed.frames, agreed.lengths, options.group, device)
+    sent_bytes = sum(f.numel() for rank, f in enumerate(agreed.frames) if rank != own)
+    options.traffic.add(sent_bytes + agreed.n_bytes, dense_bytes)
+    return [
+        [
+            values.to(device)
+            for values in options.codec.decode(frame, max_decoded_bytes=_MAX_DECODED_BYTES)
+        ]
+        for frame in frames
+    ]
+
+
+def _bounded(values: torch.Tensor, bound: float, simulated: bool) -> Rows:
+    error = absolute_error(values, bound)
+    if simulated:
+        return Rows(quantize_and_dequantize(values.clone(), error))
+    return Rows(values, error)
+
+
+def _bounds_of(bounds: Sequence[float] | float, n: int, what: str) -> list[float]:
+    found = [float(bounds)] * n if isinstance(bounds, (int, float)) else list(map(float, bounds))
+    if len(found) != n:
+        raise InvalidArgumentError(f"{what} has {len(found)} numbers for {n} tables")
+    if not all(0 <= bound < float("inf") for bound in found):
+        raise InvalidArgumentError(f"{what} is 0.0 or positive numbers, not {bounds!r}")
+    return found
+
+
+def _split_sizes(
+    tables: Sequence[torch.Tensor], given: Sequence[int] | None, n_ranks: int
+) -> list[int]:
+    lengths = {int(table.shape[0]) if table.dim() else -1 for table in tables}
+    if len(lengths) > 1:
+        raise InvalidArgumentError(
+            f"the tables have different numbers of samples: {sorted(lengths)}"
+        )
+    n = lengths.pop() if lengths else 0
+    if given is None:
+        if n % n_ranks:
+            raise InvalidArgumentError(
+                f"{n} samples are not equally many for each of {n_ranks} ranks; give split_sizes"
+            )
+        return [n // n_ranks] * n_ranks
+    if len(given) != n_ranks or sum(given) != n and tables or min(given) < 0:
+        raise InvalidArgumentError(
+            f"split_sizes has {len(given)} numbers that sum to {sum(given)}, for {n_ranks} ranks "
+            f"and {n} samples"
+        )
+    return [int(size) for size in given]
