@@ -99,10 +99,11 @@ Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadV
     direct.fixed_step = request->fixed_step;
   }
   direct.costs = record.costs;
+  direct.is_forced = record.is_forced;
   direct.shape = record.shape;
   direct.chunk_elems = record.chunk_elems;
   CFCK_TRY_ASSIGN(DirectPlan plan, plan_direct(direct, bounds.view(), read, scratch));
-  if (plan.prefers_lossless && !record.is_forced) {
+  if (plan.prefers_lossless) {
     return LossyDecision{nullptr, LosslessReason::kNotSmaller};
   }
   return LossyDecision{std::make_unique<PlannedTensor>(record, std::move(bounds), std::move(plan)),

@@ -85,8 +85,11 @@ class Planner {
     best_.entropy = record_.entropy;
     best_.place = n_chunks_ == 1 ? ParameterPlace::kInline : ParameterPlace::kPreamble;
     CFCK_TRY(set_steps());
-    CFCK_TRY_ASSIGN(sample_, take_plan_sample(record_, geometry_, bounds_, read_));
     const bool is_short = record_.dtype == DType::kF16 || record_.dtype == DType::kBF16;
+    if (record_.is_forced && record_.level == EncodeLevel::kFast && !is_short) {
+      return std::move(best_);  // there is nothing to choose
+    }
+    CFCK_TRY_ASSIGN(sample_, take_plan_sample(record_, geometry_, bounds_, read_));
     if (is_short && record_.fixed_step == 0) {
       CFCK_TRY(try_powers_of_two());
     }
@@ -97,7 +100,9 @@ class Planner {
     chosen.cost = grouped_cost(indices_of(chosen)) + cost_of_parameters(chosen.parameters);
     CFCK_TRY(try_models(chosen));
     CFCK_TRY(try_zstd(chosen));
-    CFCK_TRY(try_lossless(chosen, n_exact));
+    if (!record_.is_forced) {
+      CFCK_TRY(try_lossless(chosen, n_exact));
+    }
     return std::move(best_);
   }
 

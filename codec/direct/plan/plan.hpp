@@ -14,13 +14,15 @@ struct DirectRecord {
   EncodeLevel level = EncodeLevel::kDefault;
   double fixed_step = 0;  // as in DirectRequest
   FrameCosts costs = {};
+  bool is_forced = false;  // whatever lossless takes, which is not looked at
 };
 
 struct DirectPlan {
   DirectParameters parameters;
   ParameterPlace place = ParameterPlace::kInline;  // inline where there is one chunk
   EntropyId entropy = EntropyId::kZstd;            // the one asked for, or one that takes less
-  bool prefers_lossless = false;                   // the lossless codec takes no more bytes
+  bool prefers_lossless = false;                   // the lossless codec takes no more bytes; never
+                                                   // where the record is forced
 };
 
 // Requires: the record has values. Errors: kInvalidArgument for a bound that is

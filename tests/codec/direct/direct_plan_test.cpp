@@ -256,6 +256,12 @@ TEST_P(DirectPlanOf, PrefersLosslessForAFewValues) {
   const auto plan = plan_direct(record, {1e-9, {}}, reader_of(values, 4), scratch);
   ASSERT_TRUE(plan);
   EXPECT_TRUE(plan->prefers_lossless);
+  for (const EncodeLevel level : {EncodeLevel::kFast, EncodeLevel::kDefault}) {
+    DirectRecord forced = record;
+    forced.is_forced = true;
+    forced.level = level;
+    EXPECT_FALSE(plan_direct(forced, {1e-9, {}}, reader_of(values, 4), scratch)->prefers_lossless);
+  }
 }
 
 // All indices are zero: the states of the lanes would be nearly all of the payload.
