@@ -200,24 +200,25 @@ class PacketEncoder {
     return saved_seconds > batch.n_rows * kSecondsPerId ? RowOrder::kIds : RowOrder::kPlain;
   }
 
-  // Estimates what a row takes, from some of them.
+  // Estimates what a row takes, from some of them: a code takes its bits, and one for its sign.
   double bits_per_row(const RowBatch& batch, const Numbering& rows) const {
-    constexpr std::uint32_t kSampled = 256;
+    constexpr std::uint32_t kSampled = 32;
     const QuantisedRows& quantised = memory_.quantised;
     const std::uint32_t step = rows.n_unique() / kSampled + 1;
-    double bits = 0;
+    std::uint64_t bits = 0;
     std::uint32_t n = 0;
     for (std::uint32_t number = 0; number < rows.n_unique(); number += step, ++n) {
       const std::size_t row = code_rows_[number];
       if (quantised.exact[row] != 0) {
-        bits += 6.0 * static_cast<double>(row_bytes_of(batch));
+        bits += 6 * row_bytes_of(batch);
         continue;
       }
       for (std::uint32_t e = 0; e < batch.row_elems; ++e) {
-        bits += 1 + std::log2(1 + std::abs(quantised.codes[row * batch.row_elems + e]));
+        const float code = std::abs(quantised.codes[row * batch.row_elems + e]);
+        bits += 1 + static_cast<unsigned>(std::bit_width(static_cast<std::uint32_t>(code)));
       }
     }
-    return n == 0 ? 0 : bits / n;
+    return n == 0 ? 0 : static_cast<double>(bits) / n;
   }
 
   // Each row becomes one of its own again.
@@ -339,9 +340,16 @@ class PacketEncoder {
         bits_.put(memory_.quantised.exact[code_rows_[number]], 1);
       }
     }
+    if (!headers_[i].has_ids()) return;
+    std::vector<std::uint8_t>& buckets = memory_.bucket_of_id;
+    buckets.resize(headers_[i].shape.n_unique);
+    for (unsigned bucket = 0, id = 0; id < buckets.size(); ++id) {
+      bucket += id == kBucketStarts[bucket + 1] ? 1 : 0;
+      buckets[id] = static_cast<std::uint8_t>(bucket);
+    }
     each_sent_id(i, [&](std::uint32_t id) {
-      const unsigned bucket = bucket_of(id);
-      memory_.buckets.push_back(signed_bucket(bucket));
+      const unsigned bucket = buckets[id];
+      memory_.buckets.push_back(kSignedBuckets[bucket]);
       bits_.put(id - kBucketStarts[bucket], kOffsetBits[bucket]);
     });
   }
@@ -367,8 +375,11 @@ class PacketEncoder {
   }
 
   // Encodes integers as a message at `at` of the packet; returns its length.
-  Result<std::uint32_t> put_integers(const std::vector<float>& integers, std::size_t at) {
+  Result<std::uint32_t> put_integers(std::vector<float>& integers, std::size_t at) {
     if (integers.empty()) return 0U;
+    for (float& integer : integers) {
+      integer = integer == 0 ? kZero : integer;
+    }
     MessageOptions options;
     options.level = options_.level;
     options.codec = CodecChoice::kDirect;

@@ -3,7 +3,6 @@
 // bucket occur about equally often.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -23,16 +22,14 @@ inline constexpr std::array<std::uint32_t, kBuckets + 1> kBucketStarts = [] {
   return starts;
 }();
 
-inline unsigned bucket_of(std::uint32_t id) noexcept {
-  if (id < 8) return id;
-  const auto after = std::upper_bound(kBucketStarts.begin() + 8, kBucketStarts.end(), id);
-  return static_cast<unsigned>(after - kBucketStarts.begin()) - 1;
-}
-
 // Buckets are sent as 0, -1, 1, -2, 2, ..., which keeps frequent ones near zero.
-inline float signed_bucket(unsigned bucket) noexcept {
-  const auto half = static_cast<float>(bucket / 2);
-  return bucket % 2 == 0 ? half : -half - 1;
-}
+inline constexpr std::array<float, kBuckets> kSignedBuckets = [] {
+  std::array<float, kBuckets> all{};
+  for (unsigned b = 0; b < kBuckets; ++b) {
+    const auto half = static_cast<float>(b / 2);
+    all[b] = b % 2 == 0 ? half : -half - 1;
+  }
+  return all;
+}();
 
 }  // namespace cfck::embeddings

@@ -10,11 +10,12 @@
 
 namespace cfck::embeddings {
 
-// Codes of larger magnitude are not used: binary32 has all integers below, and messages keep them
-// within 0.4999.
+// Codes of larger magnitude are not used: binary32 has all integers and halves below.
 inline constexpr double kMaxCode = 1 << 22;
-// Of the messages of codes: rounding gives the codes back.
-inline constexpr double kCodeError = 0.4999;
+// Codes and buckets are sent within this error, and zero as kZero, so that rounding gives them
+// back. Codec direct would try a mask for values that are zero.
+inline constexpr float kZero = 0x1p-10F;
+inline constexpr double kCodeError = 0.498;
 
 // Rows of some batch, by number.
 struct QuantisedRows {

@@ -23,6 +23,7 @@ struct RowWorkspace::Memory {
   std::vector<std::uint32_t> counts;
   std::vector<std::uint32_t> followed;  // by the rows of a batch that leads: their rows in another
   std::vector<float> buckets;
+  std::vector<std::uint8_t> bucket_of_id;
   std::vector<float> codes;
   std::vector<std::byte> bits;
   std::vector<std::byte> exact;   // messages

@@ -1,4 +1,4 @@
-// Bit strings in bytes, least significant bit first.
+// Bit strings in bytes, least significant bit first. What was put is in `out` after finish().
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,21 @@ class BitWriter {
   void put(std::uint32_t value, unsigned n) {
     bits_ |= std::uint64_t{value} << n_bits_;
     n_bits_ += n;
-    for (; n_bits_ >= 8; n_bits_ -= 8) {
-      out_.push_back(static_cast<std::byte>(bits_));
-      bits_ >>= 8;
+    if (n_bits_ >= 32) {
+      const auto word = static_cast<std::uint32_t>(bits_);
+      const auto* const bytes = reinterpret_cast<const std::byte*>(&word);
+      out_.insert(out_.end(), bytes, bytes + sizeof(word));
+      bits_ >>= 32;
+      n_bits_ -= 32;
     }
   }
 
-  // Fills the last byte up with zeros.
+  // Appends what is left, and fills the last byte up with zeros.
   void finish() {
-    if (n_bits_ != 0) {
-      put(0, 8 - n_bits_);
+    for (unsigned n = 0; n < n_bits_; n += 8) {
+      out_.push_back(static_cast<std::byte>(bits_ >> n));
     }
+    bits_ = n_bits_ = 0;
   }
 
  private:
