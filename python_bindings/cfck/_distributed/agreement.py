@@ -63,6 +63,20 @@ class Agreed(NamedTuple):
     n_bytes: int
 
 
+def agree(offer: Offer, group: dist.ProcessGroup | None) -> int:
+    """Finds out that all ranks are about to do the same, where encoding needs the other ranks.
+
+    Returns:
+        How many bytes that took this rank.
+
+    Raises:
+        InvalidArgumentError: on all ranks, where one is about to do something else.
+    """
+    rows = _tell(offer, [0] * offer.n_frames, group)
+    _check(rows, offer, dist.get_rank(group))
+    return 8 * len(rows[0])
+
+
 def encode_all(
     offer: Offer, encode: Callable[[], list[torch.Tensor]], group: dist.ProcessGroup | None
 ) -> Agreed:
@@ -81,16 +95,22 @@ def encode_all(
     except Exception as found:
         error = found
     lengths = [_FAILED] * offer.n_frames if error else [frame.numel() for frame in frames]
-    name = str(offer.tensor.dtype)
-    numbers = [offer.operation, offer.variant, zlib.crc32(name.encode()), offer.tensor.numel()]
-    rows = gather_numbers([_PROTOCOL, *numbers, *lengths], group, offer.tensor.device)
+    rows = _tell(offer, lengths, group)
     if error is not None:
         raise error
-    _check(rows, offer, name, dist.get_rank(group))
-    return Agreed(frames, [row[1 + len(numbers) :] for row in rows], 8 * len(rows[0]))
+    _check(rows, offer, dist.get_rank(group))
+    return Agreed(frames, [row[-offer.n_frames :] for row in rows], 8 * len(rows[0]))
 
 
-def _check(rows: list[list[int]], offer: Offer, name: str, own_rank: int) -> None:
+def _tell(offer: Offer, lengths: Sequence[int], group: dist.ProcessGroup | None) -> list[list[int]]:
+    """What each rank is about to do. All rows of one operation have the same length."""
+    check_group(group)
+    dtype = zlib.crc32(str(offer.tensor.dtype).encode())
+    numbers = [offer.operation, offer.variant, dtype, offer.tensor.numel()]
+    return gather_numbers([_PROTOCOL, *numbers, *lengths], group, offer.tensor.device)
+
+
+def _check(rows: list[list[int]], offer: Offer, own_rank: int) -> None:
     own = rows[own_rank]
     for rank, row in enumerate(rows):
         if row[0] != own[0]:
@@ -106,11 +126,12 @@ def _check(rows: list[list[int]], offer: Offer, name: str, own_rank: int) -> Non
         if row[2] != own[2]:
             raise InvalidArgumentError(
                 f"ranks {own_rank} and {rank} do not make the same call: {_called(own)} with other "
-                "arguments, such as src, max_error, ratio or epoch"
+                "arguments, such as src, max_error, ratio, epoch or model"
             )
         if row[3] != own[3]:
             raise InvalidArgumentError(
-                f"rank {own_rank} has values of {name}, and rank {rank} of another dtype"
+                f"rank {own_rank} has values of {offer.tensor.dtype}, and rank {rank} of another "
+                "dtype"
             )
         if not offer.may_differ and row[4] != own[4]:
             raise InvalidArgumentError(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, UnsupportedError
+
+_TRAINED = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
 
 
 def check_group(group: dist.ProcessGroup | None) -> None:
@@ -36,6 +39,28 @@ def check_model(model: object) -> None:
     """Raises TypeError for what is no module."""
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model is a torch.nn.Module, not {type(model).__name__}")
+
+
+def trained_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    """The parameters that require gradients, by name.
+
+    Raises:
+        UnsupportedError: one of them is neither F32 nor BF16 nor F16.
+    """
+    trained = {name: one for name, one in model.named_parameters() if one.requires_grad}
+    for name, parameter in trained.items():
+        if parameter.dtype not in _TRAINED:
+            raise UnsupportedError(
+                f"{name} is {parameter.dtype}: parameters of {', '.join(_TRAINED.values())} are "
+                "trained with compressed gradients; freeze it, or convert it"
+            )
+    return trained
+
+
+def check_word(name: str, word: str, words: Sequence[str]) -> None:
+    """Raises InvalidArgumentError for a word that is none of ``words``."""
+    if word not in words:
+        raise InvalidArgumentError(f"{name} is one of {', '.join(words)}, not {word!r}")
 
 
 def check_numbers(**given: Any) -> None:

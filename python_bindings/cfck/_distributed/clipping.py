@@ -39,6 +39,11 @@ class Clipping:
         if not all(math.isfinite(one) and one > 0 for one in given):
             raise InvalidArgumentError(f"gradients are clipped at a positive number, not {given}")
 
+    @property
+    def communicates(self) -> bool:
+        """Whether apply() is something that ranks do together."""
+        return self.global_norm is not None
+
     def apply(self, gradients: Sequence[torch.Tensor], group: dist.ProcessGroup | None) -> None:
         """Clips the gradients of one bucket, in place. They may have values that are not finite,
         which stay so."""

@@ -139,6 +139,17 @@ class GradientCodec:
         _native.add_gradients(data.ctypes.data, data.nbytes, weight, places)
 
 
+def add_packets(
+    codec: GradientCodec, packets: Sequence[torch.Tensor], sums: Sequence[torch.Tensor]
+) -> None:
+    """Adds the mean of what packets say to the tensors that each of them is of.
+
+    They are added in their order, so that all ranks with the same packets get the same bits.
+    """
+    for packet in packets:
+        codec.add(packet, sums, 1 / len(packets))
+
+
 def unsent(values: torch.Tensor, decoded: torch.Tensor) -> torch.Tensor:
     """Returns what is left of values that others got as ``decoded``; 0 where it is not finite."""
     return (values - decoded).nan_to_num_(0.0, 0.0, 0.0)

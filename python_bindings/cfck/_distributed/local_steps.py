@@ -15,15 +15,14 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from ..errors import InvalidArgumentError, UnsupportedError
+from ..errors import InvalidArgumentError
 from .agreement import Offer, Operation, encode_all
-from .arguments import check_group, check_integers, check_model, check_numbers
+from .arguments import check_group, check_integers, check_model, check_numbers, trained_parameters
 from .collectives import broadcast
-from .gradients import GradientCodec, SparseGradient, select_largest, unsent
+from .gradients import GradientCodec, SparseGradient, add_packets, select_largest, unsent
 from .traffic import Traffic
 from .transport import gather_frames
 
-_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 # The largest values are chosen in each chunk, so that every part of a tensor moves.
 _CHUNK = 4096
 
@@ -79,10 +78,7 @@ class LocalSteps:
         self._codec = GradientCodec(0.0 if bits is None else 2.0 / 2**bits)
         self._group = process_group
         self._n_steps = 0
-        self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
-        for name, parameter in self._parameters.items():
-            if parameter.dtype not in _DTYPES:
-                raise UnsupportedError(f"{name} is {parameter.dtype}, and not F32, BF16 or F16")
+        self._parameters = trained_parameters(model)
         source = 0 if process_group is None else dist.get_global_rank(process_group, 0)
         for tensor in (*model.parameters(), *model.buffers()):
             broadcast(tensor.data, source, group=process_group)
@@ -127,11 +123,9 @@ class LocalSteps:
         for name, given, sent in zip(names, offered, decoded, strict=True):
             self._residual[name][given.indices] = unsent(given.values, sent)
         averages = [torch.zeros_like(self._outer[name]) for name in names]
-        world = dist.get_world_size(self._group)
 
-        def take(frames: list[torch.Tensor]) -> None:
-            for packet in frames:
-                self._codec.add(packet, averages, 1 / world)
+        def take(packets: list[torch.Tensor]) -> None:
+            add_packets(self._codec, packets, averages)
 
         lengths = [length for (length,) in agreed.lengths]
         gather_frames(agreed.frames[0], lengths, self._group, anchor.device, take).wait()

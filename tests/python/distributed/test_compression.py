@@ -368,13 +368,13 @@ def damaged():
     model = make()
     state = GradientCompression(model, 0.1)
     if dist.get_rank() == 1:
-        honest = state._codec.encode
+        honest = state._replica.codec.encode
 
         def encode(tensors):
             packet, decoded = honest(tensors)
             return packet ^ 0x55, decoded
 
-        state._codec.encode = encode
+        state._replica.codec.encode = encode
     ddp = DistributedDataParallel(model)
     ddp.register_comm_hook(state, GradientCompression.hook)
     ddp(batch(0)).square().mean().backward()
@@ -394,12 +394,14 @@ def mistaken(kind):
         state.set_epoch(rank)
     elif kind == "options":
         state = GradientCompression(model, 0.1, nesterov=bool(rank))
+    elif kind == "clipping" and rank:
+        state = GradientCompression(model, 0.1, clip_global_norm=1.0)
     ddp = DistributedDataParallel(model)
     ddp.register_comm_hook(state, GradientCompression.hook)
     ddp(batch(0)).square().mean().backward()
 
 
-@pytest.mark.parametrize("kind", ["ratio", "epoch", "options"])
+@pytest.mark.parametrize("kind", ["ratio", "epoch", "options", "clipping"])
 def test_ranks_that_differ_all_raise(two, kind):
     found = two(mistaken, kind)
     assert all(isinstance(one, Raised) and "other arguments" in one.text for one in found), found

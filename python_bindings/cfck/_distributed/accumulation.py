@@ -1,0 +1,71 @@
+"""What the gradients of a parameter have accumulated on this rank."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from .. import _native
+from .gradients import SparseGradient, unsent
+
+
+class Accumulated:
+    """What one parameter has accumulated on this rank.
+
+    Attributes:
+        name: of the parameter.
+        n: how many values it has.
+        is_matrix: whether it has two dimensions or more.
+        velocity: what was not sent yet, flat, of dtype float32 on the host.
+        momentum: likewise; None without momentum.
+    """
+
+    def __init__(self, name: str, parameter: nn.Parameter, has_momentum: bool) -> None:
+        self.name = name
+        self.n = parameter.numel()
+        self.is_matrix = parameter.dim() > 1
+        self.velocity = torch.zeros(self.n, dtype=torch.float32, device="cpu")
+        self.momentum = torch.zeros_like(self.velocity) if has_momentum else None
+        self._saved: tuple[torch.Tensor, torch.Tensor | None] | None = None
+
+    def save(self) -> None:
+        """Keeps what is there, for undo()."""
+        momentum = None if self.momentum is None else self.momentum.clone()
+        self._saved = self.velocity.clone(), momentum
+
+    def undo(self) -> None:
+        """Takes back all since save(), if there is something to take back."""
+        if self._saved is not None:
+            self.velocity, self.momentum = self._saved
+            self._saved = None
+
+    def settle(self) -> None:
+        """There is nothing to take back any more."""
+        self._saved = None
+
+    def take(
+        self, gradient: torch.Tensor, ratio: float, factor: float, nesterov: bool
+    ) -> SparseGradient:
+        """Accumulates a gradient, and returns what is to be sent: ``ratio`` of the values."""
+        k = min(self.n, math.ceil(ratio * self.n))
+        indices = torch.empty(k, dtype=torch.int32, device="cpu")
+        _native.accumulate_and_select(
+            gradient.data_ptr(),
+            0 if self.momentum is None else self.momentum.data_ptr(),
+            self.velocity.data_ptr(),
+            self.n,
+            factor,
+            nesterov,
+            indices.data_ptr(),
+            k,
+        )
+        wide = indices.to(torch.int64) & 0xFFFFFFFF
+        return SparseGradient(self.n, wide, self.velocity[wide])
+
+    def sent(self, offered: SparseGradient, decoded: torch.Tensor, masks_momentum: bool) -> None:
+        """Keeps what was not sent: the errors of values. What is not finite leaves nothing."""
+        self.velocity[offered.indices] = unsent(offered.values, decoded)
+        if masks_momentum and self.momentum is not None and len(decoded) < self.n:
+            self.momentum[offered.indices] = 0

@@ -1,0 +1,245 @@
+"""One bucket of one step of deep gradient compression."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
+
+from ..errors import InvalidArgumentError
+from .accumulation import Accumulated
+from .agreement import Offer, Operation, agree, device_of_wire, encode_all
+from .clipping import Clipping
+from .gradients import GradientCodec, SparseGradient, add_packets, unsent
+from .traffic import Traffic
+from .transport import completed, gather_frames
+
+
+class Way(enum.Enum):
+    """How the values of a tensor are sent: some of them in a packet, or all by an all-reduce."""
+
+    PACKET = enum.auto()
+    DENSE = enum.auto()
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """How gradients are compressed on all ranks; GradientCompression says what each means."""
+
+    momentum: float
+    nesterov: bool
+    weight_decay: float
+    masks_momentum: bool
+    vectors: str
+    value_error: float
+    clipping: Clipping
+
+    def way(self, tensor: Accumulated, ratio: float) -> Way:
+        """How a tensor is sent."""
+        if ratio >= 1 or not (tensor.is_matrix or self.vectors == "quantised"):
+            return Way.DENSE
+        return Way.PACKET
+
+
+class Replica:
+    """What all steps of this rank share.
+
+    Attributes:
+        method: of all ranks.
+        codec: of the packets.
+        raises: whether values that are not finite are an error.
+        scaler: of the gradients, if they are scaled.
+        group: of all ranks; None: the default one.
+        tensors: what each parameter has accumulated.
+        traffic: what this rank has sent.
+        is_undone: whether this step is taken back.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        tensors: dict[torch.Tensor, Accumulated],
+        *,
+        raises: bool,
+        scaler: torch.amp.GradScaler | None,
+        group: dist.ProcessGroup | None,
+    ) -> None:
+        self.method, self.tensors = method, tensors
+        self.codec = GradientCodec(method.value_error)
+        self.raises, self.scaler, self.group = raises, scaler, group
+        self.traffic = Traffic()
+        self.is_undone = False
+
+    def fingerprint(self, ratio: float, tensors: Sequence[Accumulated]) -> int:
+        """Equal on ranks that send the same tensors in the same way."""
+        shapes = [(one.n, one.is_matrix) for one in tensors]
+        return zlib.crc32(repr((self.method, ratio, self.scaler is None, shapes)).encode())
+
+
+class Step:
+    """One bucket of one step.
+
+    Args:
+        replica: this rank.
+        ratio: the share of values that is sent of a tensor of two or more dimensions.
+        bucket: of DistributedDataParallel.
+
+    Raises:
+        InvalidArgumentError: the bucket has other parameters than those of the replica.
+    """
+
+    def __init__(self, replica: Replica, ratio: float, bucket: GradBucket) -> None:
+        try:
+            self.tensors = [replica.tensors[parameter] for parameter in bucket.parameters()]
+        except KeyError:
+            raise InvalidArgumentError(
+                "the state was made for another model than the one whose gradients are averaged, "
+                "or before its parameters were replaced"
+            ) from None
+        self.replica, self.ratio, self.bucket = replica, ratio, bucket
+        scaler = replica.scaler
+        self.scale = 1.0 if scaler is None else float(scaler.get_scale())
+        self.world = dist.get_world_size(replica.group)
+        self.ways = [replica.method.way(one, ratio) for one in self.tensors]
+        self.offered: list[SparseGradient] = []
+        self.decoded: list[torch.Tensor] = []
+
+    def run(self) -> torch.futures.Future[torch.Tensor]:
+        """Averages the gradients of the bucket, which the future has."""
+        replica = self.replica
+        buffer: torch.Tensor = self.bucket.buffer()
+        variant = replica.fingerprint(self.ratio, self.tensors)
+        offer = Offer(Operation.GRADIENTS, buffer, n_frames=2, variant=variant)
+        n_bytes = 0
+        if replica.method.clipping.communicates:
+            n_bytes += agree(offer, replica.group)
+        agreed = encode_all(offer, self._encode, replica.group)
+        if any(mark for _, mark in agreed.lengths):
+            return self._undo()
+        for one, offered, decoded in zip(
+            self._those(Way.PACKET), self.offered, self.decoded, strict=True
+        ):
+            one.sent(offered, decoded, replica.method.masks_momentum)
+        results = [torch.zeros_like(one.velocity) for one in self.tensors]
+        n_bytes += agreed.n_bytes + self._reduce(results)
+        if self.bucket.is_last():
+            for tensor in replica.tensors.values():
+                tensor.settle()
+        lengths = [length for length, _ in agreed.lengths]
+        replica.traffic.add(n_bytes + max(lengths), 4 * sum(one.n for one in self.tensors))
+        if not max(lengths):
+            return completed(self._stored(results))
+        return self._exchange(agreed.frames[0], lengths, results)
+
+    def _exchange(
+        self, packet: torch.Tensor, lengths: list[int], results: list[torch.Tensor]
+    ) -> torch.futures.Future[torch.Tensor]:
+        """Sends the packet, and adds those of all ranks to the results."""
+        replica = self.replica
+        sums = self._of(Way.PACKET, results)
+
+        def take(packets: list[torch.Tensor]) -> None:
+            add_packets(replica.codec, packets, sums)
+            self._stored(results)
+
+        def finish(done: torch.futures.Future[Any]) -> torch.Tensor:
+            if isinstance(done.value(), Exception):
+                raise done.value()
+            return self.bucket.buffer()
+
+        device = self.bucket.buffer().device
+        work = gather_frames(packet, lengths, replica.group, device, take)
+        return work.get_future().then(finish)
+
+    def _undo(self) -> torch.futures.Future[torch.Tensor]:
+        for tensor in self.replica.tensors.values():
+            tensor.undo()
+        self.replica.is_undone = True
+        return completed(self.bucket.buffer().fill_(math.nan))
+
+    def _encode(self) -> list[torch.Tensor]:
+        """The packet, and a mark: eight bytes where a gradient is not finite."""
+        replica, method = self.replica, self.replica.method
+        nothing = torch.empty(0, dtype=torch.uint8, device="cpu")
+        gradients = self._gradients()
+        # All ranks do this, whatever they have: it may communicate.
+        method.clipping.apply(gradients, replica.group)
+        bad = [t.name for t, g in zip(self.tensors, gradients, strict=True) if not _is_finite(g)]
+        if bad and replica.scaler is not None:
+            return [nothing, torch.zeros(8, dtype=torch.uint8, device="cpu")]
+        if bad and replica.raises:
+            raise InvalidArgumentError(f"the gradient of {bad[0]} has values that are not finite")
+        for one, gradient, way in zip(self.tensors, gradients, self.ways, strict=True):
+            if replica.scaler is not None:
+                one.save()
+            ratio = 0.0 if way is not Way.PACKET else self.ratio if one.is_matrix else 1.0
+            taken = one.take(gradient, ratio, method.momentum, method.nesterov)
+            if way is Way.PACKET:
+                self.offered.append(taken)
+        if not self.offered:
+            return [nothing, nothing]
+        packet, self.decoded = replica.codec.encode(self.offered)
+        return [packet, nothing]
+
+    def _gradients(self) -> list[torch.Tensor]:
+        """Copies of the gradients, flat, on the host, in unscaled units, with weight decay."""
+        gradients = []
+        decay = self.replica.method.weight_decay
+        pairs = zip(self.bucket.gradients(), self.bucket.parameters(), strict=True)
+        for gradient, parameter in pairs:
+            copied = gradient.detach().reshape(-1).to("cpu", torch.float32, copy=True)
+            if self.scale != 1:
+                copied.div_(self.scale)
+            if decay:
+                copied.add_(parameter.detach().reshape(-1).to(copied), alpha=decay)
+            gradients.append(copied.contiguous())
+        return gradients
+
+    def _reduce(self, results: list[torch.Tensor]) -> int:
+        """Averages what is sent densely; returns the bytes that were sent."""
+        dense = self._those(Way.DENSE)
+        if not dense:
+            return 0
+        flat = torch.cat([one.velocity for one in dense])
+        is_half = self.replica.method.vectors == "f16" and self.ratio < 1
+        sent = flat.half() if is_half else flat
+        left = unsent(flat, sent)
+        averages, n_bytes = self._sum_of_ranks(sent)
+        averages.div_(self.world)
+        at = 0
+        for one, result in zip(dense, self._of(Way.DENSE, results), strict=True):
+            result.copy_(averages[at : at + one.n])
+            one.velocity.copy_(left[at : at + one.n])
+            at += one.n
+        return n_bytes
+
+    def _sum_of_ranks(self, values: torch.Tensor) -> tuple[torch.Tensor, int]:
+        """The sums of all ranks, in F32, and the bytes that were sent."""
+        wire = values.to(device_of_wire(self.replica.group, self.bucket.buffer().device))
+        dist.all_reduce(wire, group=self.replica.group)
+        return wire.to(values.device, torch.float32), wire.numel() * wire.element_size()
+
+    def _those(self, way: Way) -> list[Accumulated]:
+        return self._of(way, self.tensors)
+
+    def _of(self, way: Way, items: Sequence[Any]) -> list[Any]:
+        """The items of the tensors that are sent in a way; there is one for each tensor."""
+        return [item for item, own in zip(items, self.ways, strict=True) if own is way]
+
+    def _stored(self, results: list[torch.Tensor]) -> torch.Tensor:
+        """Puts the averages where the gradients were, and returns the buffer that has them."""
+        for gradient, result in zip(self.bucket.gradients(), results, strict=True):
+            gradient.copy_(result.mul_(self.scale).view(gradient.shape))
+        return self.bucket.buffer()
+
+
+def _is_finite(values: torch.Tensor) -> bool:
+    # The sum of finite values may be infinite, and that of others never is finite.
+    return math.isfinite(float(values.sum())) or bool(values.isfinite().all())
