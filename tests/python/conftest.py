@@ -91,8 +91,18 @@ def one_thread():
 @pytest.fixture(scope="session")
 def two(tmp_path_factory):
     """Two ranks of torch.distributed: two(function, *args) is what it returns on each."""
+    yield from _ranks(2, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def four(tmp_path_factory):
+    """Four ranks, which take longer: for what two cannot show, such as nodes of two ranks."""
+    yield from _ranks(4, tmp_path_factory)
+
+
+def _ranks(n, tmp_path_factory):
     from ranks import Ranks
 
-    ranks = Ranks(2, str(tmp_path_factory.mktemp("two") / "store"))
+    ranks = Ranks(n, str(tmp_path_factory.mktemp("ranks") / "store"))
     yield ranks
     ranks.close()

@@ -18,15 +18,25 @@ class Accumulated:
         name: of the parameter.
         n: how many values it has.
         is_matrix: whether it has two dimensions or more.
+        owner: which rank of each node accumulates it; 0 without nodes.
+        is_own: whether that is this rank. If not, there is nothing here.
         velocity: what was not sent yet, flat, of dtype float32 on the host.
         momentum: likewise; None without momentum.
     """
 
-    def __init__(self, name: str, parameter: nn.Parameter, has_momentum: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        parameter: nn.Parameter,
+        has_momentum: bool,
+        owner: int = 0,
+        is_own: bool = True,
+    ) -> None:
         self.name = name
         self.n = parameter.numel()
         self.is_matrix = parameter.dim() > 1
-        self.velocity = torch.zeros(self.n, dtype=torch.float32, device="cpu")
+        self.owner, self.is_own = owner, is_own
+        self.velocity = torch.zeros(self.n if is_own else 0, dtype=torch.float32, device="cpu")
         self.momentum = torch.zeros_like(self.velocity) if has_momentum else None
         self._saved: tuple[torch.Tensor, torch.Tensor | None] | None = None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -21,10 +21,14 @@ from ..errors import InvalidArgumentError
 from .accumulation import Accumulated
 from .arguments import check_flags, check_model, check_numbers, check_word, trained_parameters
 from .clipping import Clipping
+from .nodes import Nodes
 from .schedule import RatioSchedule
 from .step import Method, Replica, Step
 from .traffic import Traffic
 from .transport import completed
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 
 class MomentumWarning(UserWarning):
@@ -60,10 +64,19 @@ class GradientCompression:
             where a gradient of any rank is not finite, all ranks take back the whole step.
         optimizer: is looked at, and warned of if it has momentum, too.
         process_group: that of the DistributedDataParallel; None: that of all ranks.
+        mesh: a DeviceMesh of the ranks of that group with two dimensions, the nodes and the ranks
+            of each, in the order that FSDP2 has for its hybrid sharding: gradients are averaged
+            densely inside of a node, and compressed between nodes, where a node counts as a rank.
+            Each rank of a node then accumulates, and sends, its share of the parameters. None: all
+            ranks are equally far from each other.
+
+    Attributes:
+        traffic: what this rank has sent; with ``mesh``, to other nodes.
+        traffic_within: what it has sent to others of its node.
 
     Raises:
-        CfckError: InvalidArgumentError for values out of range; UnsupportedError for parameters
-            that are neither F32 nor BF16 nor F16.
+        CfckError: InvalidArgumentError for values out of range, and for a mesh of other ranks than
+            the group; UnsupportedError for parameters that are neither F32 nor BF16 nor F16.
         TypeError: an argument has the wrong type; it is named.
     """
 
@@ -86,6 +99,7 @@ class GradientCompression:
         scaler: torch.amp.GradScaler | None = None,
         optimizer: torch.optim.Optimizer | None = None,
         process_group: dist.ProcessGroup | None = None,
+        mesh: DeviceMesh | None = None,
     ) -> None:
         check_model(model)
         check_numbers(momentum=momentum, weight_decay=weight_decay)
@@ -105,15 +119,14 @@ class GradientCompression:
             value_error,
             Clipping(clip_value, clip_norm, clip_global_norm),
         )
+        nodes = None if mesh is None else Nodes(mesh, process_group)
         self._replica = Replica(
             method,
-            {
-                parameter: Accumulated(name, parameter, momentum > 0)
-                for name, parameter in trained_parameters(model).items()
-            },
+            _accumulated_of(model, momentum > 0, nodes),
             raises=not_finite == "raise",
             scaler=scaler,
             group=process_group,
+            nodes=nodes,
         )
         if optimizer is not None and momentum > 0:
             _warn_of_momentum(optimizer)
@@ -121,6 +134,10 @@ class GradientCompression:
     @property
     def traffic(self) -> Traffic:
         return self._replica.traffic
+
+    @property
+    def traffic_within(self) -> Traffic:
+        return self._replica.traffic_within
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch it is, the first one being 0: the ratio follows the warm-up."""
@@ -133,8 +150,12 @@ class GradientCompression:
         return self._schedule.at(self._epoch)
 
     def describe(self) -> str:
-        """A line of text: the ratio, and the bytes that this rank has sent."""
-        return f"epoch {self._epoch}, ratio {self.ratio:g}: {self.traffic.describe()}"
+        """A line of text: the ratio, and the bytes that this rank has sent; with ``mesh``, a second
+        line: those that it has sent to others of its node."""
+        text = f"epoch {self._epoch}, ratio {self.ratio:g}: {self.traffic.describe()}"
+        if self._replica.nodes is None:
+            return text
+        return f"{text}\nwithin the node: {self.traffic_within.describe()}"
 
     def hook(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         """The communication hook, of DistributedDataParallel: it averages one bucket.
@@ -150,34 +171,42 @@ class GradientCompression:
             return completed(bucket.buffer().fill_(math.nan))
         return Step(replica, self.ratio, bucket).run()
 
-    @property
-    def _accumulated(self) -> list[Accumulated]:
-        return list(self._replica.tensors.values())
+    def _parts(self) -> dict[str, dict[str, torch.Tensor]]:
+        """What the parameters that this rank owns have accumulated, by name."""
+        own = [one for one in self._replica.tensors.values() if one.is_own]
+        return {
+            "velocity": {one.name: one.velocity for one in own},
+            "momentum": {one.name: one.momentum for one in own if one.momentum is not None},
+        }
 
     def state_dict(self) -> dict[str, Any]:
-        """What this rank has accumulated, by parameter, and the epoch: for its checkpoint."""
-        return {
-            "epoch": self._epoch,
-            "velocity": {t.name: t.velocity.clone() for t in self._accumulated},
-            "momentum": {
-                t.name: t.momentum.clone() for t in self._accumulated if t.momentum is not None
-            },
+        """What this rank has accumulated, by parameter, and the epoch: for its checkpoint.
+
+        With ``mesh`` each rank has some of the parameters, those that it owns.
+        """
+        copied = {
+            part: {name: tensor.clone() for name, tensor in tensors.items()}
+            for part, tensors in self._parts().items()
         }
+        return {"epoch": self._epoch, **copied}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state_dict() of this rank, or from what merge_states() made of several.
 
         Raises:
-            InvalidArgumentError: it is of another model, or one with momentum is for one without.
-                Nothing was changed then.
+            InvalidArgumentError: it is of another model, or of a rank with other parameters, or one
+                with momentum is for one without. Nothing was changed then.
         """
-        parts = {"velocity": state["velocity"], "momentum": state["momentum"]}
-        for part, given in parts.items():
-            own = {t.name: getattr(t, part) for t in self._accumulated}
-            own = {name: tensor for name, tensor in own.items() if tensor is not None}
-            if set(own) != set(given):
-                other = ", ".join(sorted(set(own) ^ set(given))[:5])
-                raise InvalidArgumentError(f"the state has other parameters in {part}: {other}")
+        all_names = {one.name for one in self._replica.tensors.values()}
+        for part, own in self._parts().items():
+            given = state[part]
+            known = all_names if own or part == "velocity" else set()
+            if other := (set(own) - set(given)) | (set(given) - known):
+                names = ", ".join(sorted(other)[:5])
+                raise InvalidArgumentError(
+                    f"the state has other parameters in {part}: {names}; where the number of ranks "
+                    "has changed, load what merge_states() makes of the states of all"
+                )
             for name, tensor in own.items():
                 if given[name].numel() != tensor.numel():
                     raise InvalidArgumentError(
@@ -185,30 +214,54 @@ class GradientCompression:
                         f"{given[name].numel()}"
                     )
         self.set_epoch(int(state["epoch"]))
-        for one in self._accumulated:
-            one.velocity.copy_(parts["velocity"][one.name])
-            if one.momentum is not None:
-                one.momentum.copy_(parts["momentum"][one.name])
+        for part, own in self._parts().items():
+            for name, tensor in own.items():
+                tensor.copy_(state[part][name])
 
     @staticmethod
     def merge_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The state that every rank loads when their number changes, of the states of all ranks.
 
-        Nothing is dropped: what ranks have accumulated counts by their mean, then as before.
+        Nothing is dropped: what ranks, or nodes, have accumulated counts by its mean, then as
+        before.
+
+        Raises:
+            InvalidArgumentError: there are none, or some parameters are in fewer states than
+                others: those of some ranks are missing, or of another model.
         """
         if not states:
             raise InvalidArgumentError("there are no states to merge")
         merged: dict[str, Any] = {"epoch": states[0]["epoch"]}
         for part in ("velocity", "momentum"):
-            merged[part] = {
-                name: torch.stack([state[part][name].double() for state in states]).mean(0).float()
-                for name in states[0][part]
-            }
+            found: dict[str, list[torch.Tensor]] = {}
+            for state in states:
+                for name, tensor in state[part].items():
+                    found.setdefault(name, []).append(tensor.double())
+            if len({len(tensors) for tensors in found.values()}) > 1:
+                fewest, most = sorted(found, key=lambda name: len(found[name]))[:: len(found) - 1]
+                raise InvalidArgumentError(
+                    f"{most} is in {len(found[most])} states, and {fewest} in {len(found[fewest])}:"
+                    " give the states of all ranks of one model"
+                )
+            merged[part] = {n: torch.stack(t).mean(0).float() for n, t in found.items()}
         return merged
 
 
 # DistributedDataParallel compares these with classes, and not with their names.
 GradientCompression.hook.__annotations__.clear()
+
+
+def _accumulated_of(
+    model: nn.Module, has_momentum: bool, nodes: Nodes | None
+) -> dict[torch.Tensor, Accumulated]:
+    trained = trained_parameters(model)
+    sizes = [parameter.numel() for parameter in trained.values()]
+    owners = [0] * len(sizes) if nodes is None else nodes.owners(sizes)
+    own = 0 if nodes is None else nodes.own
+    return {
+        parameter: Accumulated(name, parameter, has_momentum, owner, owner == own)
+        for (name, parameter), owner in zip(trained.items(), owners, strict=True)
+    }
 
 
 def _warn_of_momentum(optimizer: torch.optim.Optimizer) -> None:

@@ -18,6 +18,7 @@ from .accumulation import Accumulated
 from .agreement import Offer, Operation, agree, device_of_wire, encode_all
 from .clipping import Clipping
 from .gradients import GradientCodec, SparseGradient, add_packets, unsent
+from .nodes import Nodes
 from .traffic import Traffic
 from .transport import completed, gather_frames
 
@@ -57,8 +58,10 @@ class Replica:
         raises: whether values that are not finite are an error.
         scaler: of the gradients, if they are scaled.
         group: of all ranks; None: the default one.
+        nodes: of these ranks; None: each is one by itself.
         tensors: what each parameter has accumulated.
-        traffic: what this rank has sent.
+        traffic: what this rank has sent; with nodes: to other nodes.
+        traffic_within: what this rank has sent to others of its node.
         is_undone: whether this step is taken back.
     """
 
@@ -70,17 +73,25 @@ class Replica:
         raises: bool,
         scaler: torch.amp.GradScaler | None,
         group: dist.ProcessGroup | None,
+        nodes: Nodes | None,
     ) -> None:
-        self.method, self.tensors = method, tensors
+        self.method, self.tensors, self.nodes = method, tensors, nodes
         self.codec = GradientCodec(method.value_error)
         self.raises, self.scaler, self.group = raises, scaler, group
         self.traffic = Traffic()
+        self.traffic_within = Traffic()
         self.is_undone = False
+
+    @property
+    def communicates_before(self) -> bool:
+        """Whether ranks need each other to encode, and so have to agree before."""
+        return self.method.clipping.communicates or self.nodes is not None
 
     def fingerprint(self, ratio: float, tensors: Sequence[Accumulated]) -> int:
         """Equal on ranks that send the same tensors in the same way."""
         shapes = [(one.n, one.is_matrix) for one in tensors]
-        return zlib.crc32(repr((self.method, ratio, self.scaler is None, shapes)).encode())
+        same = (self.method, ratio, self.scaler is None, self.nodes, shapes)
+        return zlib.crc32(repr(same).encode())
 
 
 class Step:
@@ -106,7 +117,10 @@ class Step:
         self.replica, self.ratio, self.bucket = replica, ratio, bucket
         scaler = replica.scaler
         self.scale = 1.0 if scaler is None else float(scaler.get_scale())
-        self.world = dist.get_world_size(replica.group)
+        nodes = replica.nodes
+        # Means are those of nodes, or of ranks.
+        self.n_parts = dist.get_world_size(replica.group) if nodes is None else nodes.n_nodes
+        self.n_bytes_within = 0
         self.ways = [replica.method.way(one, ratio) for one in self.tensors]
         self.offered: list[SparseGradient] = []
         self.decoded: list[torch.Tensor] = []
@@ -118,35 +132,41 @@ class Step:
         variant = replica.fingerprint(self.ratio, self.tensors)
         offer = Offer(Operation.GRADIENTS, buffer, n_frames=2, variant=variant)
         n_bytes = 0
-        if replica.method.clipping.communicates:
+        if replica.communicates_before:
             n_bytes += agree(offer, replica.group)
         agreed = encode_all(offer, self._encode, replica.group)
         if any(mark for _, mark in agreed.lengths):
             return self._undo()
-        for one, offered, decoded in zip(
-            self._those(Way.PACKET), self.offered, self.decoded, strict=True
-        ):
+        own = [one for one in self._those(Way.PACKET) if one.is_own]
+        for one, offered, decoded in zip(own, self.offered, self.decoded, strict=True):
             one.sent(offered, decoded, replica.method.masks_momentum)
-        results = [torch.zeros_like(one.velocity) for one in self.tensors]
+        results = [torch.zeros(one.n, device="cpu") for one in self.tensors]
         n_bytes += agreed.n_bytes + self._reduce(results)
         if self.bucket.is_last():
             for tensor in replica.tensors.values():
                 tensor.settle()
         lengths = [length for length, _ in agreed.lengths]
-        replica.traffic.add(n_bytes + max(lengths), 4 * sum(one.n for one in self.tensors))
         if not max(lengths):
+            self._count(n_bytes)
             return completed(self._stored(results))
-        return self._exchange(agreed.frames[0], lengths, results)
+        return self._exchange(agreed.frames[0], lengths, results, n_bytes)
 
     def _exchange(
-        self, packet: torch.Tensor, lengths: list[int], results: list[torch.Tensor]
+        self,
+        packet: torch.Tensor,
+        lengths: list[int],
+        results: list[torch.Tensor],
+        n_bytes: int,
     ) -> torch.futures.Future[torch.Tensor]:
         """Sends the packet, and adds those of all ranks to the results."""
-        replica = self.replica
+        replica, nodes = self.replica, self.replica.nodes
         sums = self._of(Way.PACKET, results)
+        owners = [one.owner for one in self._those(Way.PACKET)]
 
-        def take(packets: list[torch.Tensor]) -> None:
-            add_packets(replica.codec, packets, sums)
+        def take(packets_of_owners: list[list[torch.Tensor]]) -> None:
+            for owner, packets in enumerate(packets_of_owners):
+                of_owner = [total for total, i in zip(sums, owners, strict=True) if i == owner]
+                add_packets(replica.codec, packets, of_owner)
             self._stored(results)
 
         def finish(done: torch.futures.Future[Any]) -> torch.Tensor:
@@ -155,8 +175,22 @@ class Step:
             return self.bucket.buffer()
 
         device = self.bucket.buffer().device
-        work = gather_frames(packet, lengths, replica.group, device, take)
+        if nodes is None:
+            self._count(n_bytes + max(lengths))
+            work = gather_frames(
+                packet, lengths, replica.group, device, lambda packets: take([packets])
+            )
+        else:
+            self.n_bytes_within += max(nodes.carried(lengths))
+            self._count(n_bytes + nodes.longest(lengths))
+            work = nodes.exchange(packet, lengths, device, take)
         return work.get_future().then(finish)
+
+    def _count(self, n_bytes: int) -> None:
+        n_dense = 4 * sum(one.n for one in self.tensors)
+        self.replica.traffic.add(n_bytes, n_dense)
+        if self.replica.nodes is not None:
+            self.replica.traffic_within.add(self.n_bytes_within, n_dense)
 
     def _undo(self) -> torch.futures.Future[torch.Tensor]:
         for tensor in self.replica.tensors.values():
@@ -177,29 +211,37 @@ class Step:
         if bad and replica.raises:
             raise InvalidArgumentError(f"the gradient of {bad[0]} has values that are not finite")
         for one, gradient, way in zip(self.tensors, gradients, self.ways, strict=True):
+            if not one.is_own:
+                continue
             if replica.scaler is not None:
                 one.save()
             ratio = 0.0 if way is not Way.PACKET else self.ratio if one.is_matrix else 1.0
             taken = one.take(gradient, ratio, method.momentum, method.nesterov)
             if way is Way.PACKET:
                 self.offered.append(taken)
-        if not self.offered:
+        # All ranks have a packet, if only some have values for it.
+        if Way.PACKET not in self.ways:
             return [nothing, nothing]
         packet, self.decoded = replica.codec.encode(self.offered)
         return [packet, nothing]
 
     def _gradients(self) -> list[torch.Tensor]:
         """Copies of the gradients, flat, on the host, in unscaled units, with weight decay."""
-        gradients = []
+        gradients = [
+            gradient.detach().reshape(-1).to("cpu", torch.float32, copy=True).contiguous()
+            for gradient in self.bucket.gradients()
+        ]
+        if self.scale != 1:
+            for gradient in gradients:
+                gradient.div_(self.scale)
+        if self.replica.nodes is not None:
+            self.n_bytes_within += self.replica.nodes.average(
+                gradients, self.bucket.buffer().device
+            )
         decay = self.replica.method.weight_decay
-        pairs = zip(self.bucket.gradients(), self.bucket.parameters(), strict=True)
-        for gradient, parameter in pairs:
-            copied = gradient.detach().reshape(-1).to("cpu", torch.float32, copy=True)
-            if self.scale != 1:
-                copied.div_(self.scale)
-            if decay:
-                copied.add_(parameter.detach().reshape(-1).to(copied), alpha=decay)
-            gradients.append(copied.contiguous())
+        if decay:
+            for gradient, parameter in zip(gradients, self.bucket.parameters(), strict=True):
+                gradient.add_(parameter.detach().reshape(-1).to(gradient), alpha=decay)
         return gradients
 
     def _reduce(self, results: list[torch.Tensor]) -> int:
@@ -207,16 +249,20 @@ class Step:
         dense = self._those(Way.DENSE)
         if not dense:
             return 0
-        flat = torch.cat([one.velocity for one in dense])
+        # What a rank does not own it adds nothing to.
+        flat = torch.cat(
+            [one.velocity if one.is_own else torch.zeros(one.n, device="cpu") for one in dense]
+        )
         is_half = self.replica.method.vectors == "f16" and self.ratio < 1
         sent = flat.half() if is_half else flat
         left = unsent(flat, sent)
         averages, n_bytes = self._sum_of_ranks(sent)
-        averages.div_(self.world)
+        averages.div_(self.n_parts)
         at = 0
         for one, result in zip(dense, self._of(Way.DENSE, results), strict=True):
             result.copy_(averages[at : at + one.n])
-            one.velocity.copy_(left[at : at + one.n])
+            if one.is_own:
+                one.velocity.copy_(left[at : at + one.n])
             at += one.n
         return n_bytes
 
