@@ -76,6 +76,15 @@ class Accumulated:
 
     def sent(self, offered: SparseGradient, decoded: torch.Tensor, masks_momentum: bool) -> None:
         """Keeps what was not sent: the errors of values. What is not finite leaves nothing."""
-        self.velocity[offered.indices] = unsent(offered.values, decoded)
-        if masks_momentum and self.momentum is not None and len(decoded) < self.n:
-            self.momentum[offered.indices] = 0
+        self._leave(offered.indices, unsent(offered.values, decoded), masks_momentum)
+
+    def sent_exactly(self, places: torch.Tensor, masks_momentum: bool) -> None:
+        """Nothing is left of the values in some places: all ranks have got them as they were."""
+        self._leave(places, 0.0, masks_momentum)
+
+    def _leave(
+        self, places: torch.Tensor, left: torch.Tensor | float, masks_momentum: bool
+    ) -> None:
+        self.velocity[places] = left
+        if masks_momentum and self.momentum is not None and places.numel() < self.n:
+            self.momentum[places] = 0

@@ -57,10 +57,11 @@ def trained_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     return trained
 
 
-def check_word(name: str, word: str, words: Sequence[str]) -> None:
+def check_word(name: str, word: str | None, words: Sequence[str | None]) -> None:
     """Raises InvalidArgumentError for a word that is none of ``words``."""
     if word not in words:
-        raise InvalidArgumentError(f"{name} is one of {', '.join(words)}, not {word!r}")
+        known = ", ".join(str(one) for one in words)
+        raise InvalidArgumentError(f"{name} is one of {known}, not {word!r}")
 
 
 def check_numbers(**given: Any) -> None:

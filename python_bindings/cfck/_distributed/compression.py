@@ -19,7 +19,14 @@ from torch._C._distributed_c10d import GradBucket
 from .._common.callers import level_of_caller
 from ..errors import InvalidArgumentError
 from .accumulation import Accumulated
-from .arguments import check_flags, check_model, check_numbers, check_word, trained_parameters
+from .arguments import (
+    check_flags,
+    check_integers,
+    check_model,
+    check_numbers,
+    check_word,
+    trained_parameters,
+)
 from .clipping import Clipping
 from .nodes import Nodes
 from .schedule import RatioSchedule
@@ -58,7 +65,8 @@ class GradientCompression:
         masks_momentum: momentum of values that are sent is set to 0.
         value_error: as for GradientCodec, of all values that are sent.
         vectors: how tensors of one dimension and less are sent: "quantised" (all values, within
-            ``value_error``), "f16" or "dense" (an all-reduce).
+            ``value_error``), "f16" or "dense" (an all-reduce). None: "quantised", or "dense" with
+            ``chunk_elems``.
         not_finite: "send" (values that are NaN or infinite are sent as they are), or "raise".
         scaler: the GradScaler of the training. What is accumulated is then in unscaled units, and
             where a gradient of any rank is not finite, all ranks take back the whole step.
@@ -69,6 +77,11 @@ class GradientCompression:
             densely inside of a node, and compressed between nodes, where a node counts as a rank.
             Each rank of a node then accumulates, and sends, its share of the parameters. None: all
             ranks are equally far from each other.
+        chunk_elems: None: each rank sends the values that are largest on it. A number: ``ratio`` of
+            the chunks of so many consecutive values are sent, those whose L1 norms are largest
+            in the sum of all ranks, by an all-reduce in F32: what a rank receives does not grow
+            with the number of ranks. ``value_error`` then has no meaning. 128 or 256 suit most
+            models: norms are sent of all chunks, and of long chunks more values are small.
 
     Attributes:
         traffic: what this rank has sent; with ``mesh``, to other nodes.
@@ -94,19 +107,22 @@ class GradientCompression:
         clip_global_norm: float | None = None,
         masks_momentum: bool = True,
         value_error: float = 0.1,
-        vectors: Literal["quantised", "f16", "dense"] = "quantised",
+        vectors: Literal["quantised", "f16", "dense"] | None = None,
         not_finite: Literal["send", "raise"] = "send",
         scaler: torch.amp.GradScaler | None = None,
         optimizer: torch.optim.Optimizer | None = None,
         process_group: dist.ProcessGroup | None = None,
         mesh: DeviceMesh | None = None,
+        chunk_elems: int | None = None,
     ) -> None:
         check_model(model)
         check_numbers(momentum=momentum, weight_decay=weight_decay)
         check_flags(nesterov=nesterov, masks_momentum=masks_momentum)
         if not 0 <= momentum < 1:
             raise InvalidArgumentError(f"momentum is at least 0 and below 1, not {momentum!r}")
-        check_word("vectors", vectors, ("quantised", "f16", "dense"))
+        check_word("vectors", vectors, (None, "quantised", "f16", "dense"))
+        if chunk_elems is not None:
+            _check_chunks(chunk_elems, vectors, mesh)
         check_word("not_finite", not_finite, ("send", "raise"))
         self._schedule = RatioSchedule(ratio, warmup_epochs)
         self._epoch = 0
@@ -115,9 +131,10 @@ class GradientCompression:
             nesterov,
             float(weight_decay),
             masks_momentum,
-            vectors,
+            vectors or ("quantised" if chunk_elems is None else "dense"),
             value_error,
             Clipping(clip_value, clip_norm, clip_global_norm),
+            chunk_elems,
         )
         nodes = None if mesh is None else Nodes(mesh, process_group)
         self._replica = Replica(
@@ -249,6 +266,22 @@ class GradientCompression:
 
 # DistributedDataParallel compares these with classes, and not with their names.
 GradientCompression.hook.__annotations__.clear()
+
+
+def _check_chunks(chunk_elems: int, vectors: str | None, mesh: object) -> None:
+    check_integers(chunk_elems=chunk_elems)
+    if chunk_elems < 1:
+        raise InvalidArgumentError(f"chunk_elems is 1 or more, not {chunk_elems}")
+    if vectors == "quantised":
+        raise InvalidArgumentError(
+            "chunks are sent by all-reduces, and so are vectors then: with chunk_elems, vectors is "
+            '"dense" or "f16"'
+        )
+    if mesh is not None:
+        raise InvalidArgumentError(
+            "chunks are sent by all-reduces, which know of nodes by themselves: give mesh or "
+            "chunk_elems, not both"
+        )
 
 
 def _accumulated_of(

@@ -16,17 +16,20 @@ from torch._C._distributed_c10d import GradBucket
 from ..errors import InvalidArgumentError
 from .accumulation import Accumulated
 from .agreement import Offer, Operation, agree, device_of_wire, encode_all
+from .chunks import chunk_norms, places_of_chunks
 from .clipping import Clipping
-from .gradients import GradientCodec, SparseGradient, add_packets, unsent
+from .gradients import GradientCodec, SparseGradient, add_packets, select_largest, unsent
 from .nodes import Nodes
 from .traffic import Traffic
 from .transport import completed, gather_frames
 
 
 class Way(enum.Enum):
-    """How the values of a tensor are sent: some of them in a packet, or all by an all-reduce."""
+    """How the values of a tensor are sent: some of them in a packet, or the same chunks of all
+    ranks by an all-reduce, or all of them by an all-reduce."""
 
     PACKET = enum.auto()
+    CHUNKS = enum.auto()
     DENSE = enum.auto()
 
 
@@ -41,12 +44,13 @@ class Method:
     vectors: str
     value_error: float
     clipping: Clipping
+    chunk_elems: int | None
 
     def way(self, tensor: Accumulated, ratio: float) -> Way:
         """How a tensor is sent."""
         if ratio >= 1 or not (tensor.is_matrix or self.vectors == "quantised"):
             return Way.DENSE
-        return Way.PACKET
+        return Way.PACKET if self.chunk_elems is None else Way.CHUNKS
 
 
 class Replica:
@@ -141,7 +145,7 @@ class Step:
         for one, offered, decoded in zip(own, self.offered, self.decoded, strict=True):
             one.sent(offered, decoded, replica.method.masks_momentum)
         results = [torch.zeros(one.n, device="cpu") for one in self.tensors]
-        n_bytes += agreed.n_bytes + self._reduce(results)
+        n_bytes += agreed.n_bytes + self._reduce(results) + self._reduce_chunks(results)
         if self.bucket.is_last():
             for tensor in replica.tensors.values():
                 tensor.settle()
@@ -265,6 +269,28 @@ class Step:
                 one.velocity.copy_(left[at : at + one.n])
             at += one.n
         return n_bytes
+
+    def _reduce_chunks(self, results: list[torch.Tensor]) -> int:
+        """Averages the chunks that are largest over all ranks; returns the bytes that were sent."""
+        ones, n = self._those(Way.CHUNKS), self.replica.method.chunk_elems
+        if not ones or n is None:
+            return 0
+        norms = [chunk_norms(one.velocity, n) for one in ones]
+        of_ranks, n_bytes = self._sum_of_ranks(torch.cat(norms))
+        places = []
+        for one, total in zip(ones, torch.split(of_ranks, [t.numel() for t in norms]), strict=True):
+            # All ranks have the same sums, and so choose the same.
+            chosen = select_largest(total, math.ceil(self.ratio * total.numel()))
+            places.append(places_of_chunks(chosen, n, one.n))
+        values = [one.velocity[at] for one, at in zip(ones, places, strict=True)]
+        averages, n_of_values = self._sum_of_ranks(torch.cat(values))
+        parts = torch.split(averages.div_(self.n_parts), [at.numel() for at in places])
+        for one, result, at, part in zip(
+            ones, self._of(Way.CHUNKS, results), places, parts, strict=True
+        ):
+            result[at] = part
+            one.sent_exactly(at, self.replica.method.masks_momentum)
+        return n_bytes + n_of_values
 
     def _sum_of_ranks(self, values: torch.Tensor) -> tuple[torch.Tensor, int]:
         """The sums of all ranks, in F32, and the bytes that were sent."""
