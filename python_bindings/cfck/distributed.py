@@ -5,9 +5,10 @@ from __future__ import annotations
 from ._distributed.collectives import all_gather, broadcast
 from ._distributed.compression import GradientCompression, MomentumWarning
 from ._distributed.fsdp import CompressedAllGather, CompressedReduceScatter
-from ._distributed.gradients import GradientCodec, SparseGradient, select_largest
+from ._distributed.gradients import GradientCodec, SparseGradient
 from ._distributed.install import FsdpCompression, compress_fsdp
 from ._distributed.local_steps import LocalSteps
+from ._distributed.selection import select_largest
 from ._distributed.traffic import Traffic
 
 __all__ = [

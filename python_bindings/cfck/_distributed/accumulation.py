@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from .. import _native
-from .gradients import SparseGradient, unsent
+from .gradients import SparseGradient, chosen, unsent
+from .selection import is_on_host, select_largest
 
 
 class Accumulated:
@@ -20,7 +21,7 @@ class Accumulated:
         is_matrix: whether it has two dimensions or more.
         owner: which rank of each node accumulates it; 0 without nodes.
         is_own: whether that is this rank. If not, there is nothing here.
-        velocity: what was not sent yet, flat, of dtype float32 on the host.
+        velocity: what was not sent yet, flat, of dtype float32, on the device of the gradients.
         momentum: likewise; None without momentum.
     """
 
@@ -36,7 +37,9 @@ class Accumulated:
         self.n = parameter.numel()
         self.is_matrix = parameter.dim() > 1
         self.owner, self.is_own = owner, is_own
-        self.velocity = torch.zeros(self.n if is_own else 0, dtype=torch.float32, device="cpu")
+        # Models are made on meta, or moved to a device later: what there is follows the gradients.
+        device = "cpu" if parameter.is_meta else parameter.device
+        self.velocity = torch.zeros(self.n if is_own else 0, dtype=torch.float32, device=device)
         self.momentum = torch.zeros_like(self.velocity) if has_momentum else None
         self._saved: tuple[torch.Tensor, torch.Tensor | None] | None = None
 
@@ -60,6 +63,10 @@ class Accumulated:
     ) -> SparseGradient:
         """Accumulates a gradient, and returns what is to be sent: ``ratio`` of the values."""
         k = min(self.n, math.ceil(ratio * self.n))
+        self._move_to(gradient.device)
+        if not is_on_host(gradient):
+            self._accumulate(gradient, factor, nesterov)
+            return chosen(self.velocity, select_largest(self.velocity, k))
         indices = torch.empty(k, dtype=torch.int32, device="cpu")
         _native.accumulate_and_select(
             gradient.data_ptr(),
@@ -71,8 +78,21 @@ class Accumulated:
             indices.data_ptr(),
             k,
         )
-        wide = indices.to(torch.int64) & 0xFFFFFFFF
-        return SparseGradient(self.n, wide, self.velocity[wide])
+        return chosen(self.velocity, indices.to(torch.int64) & 0xFFFFFFFF)
+
+    def _move_to(self, device: torch.device) -> None:
+        self.velocity = self.velocity.to(device)
+        if self.momentum is not None:
+            self.momentum = self.momentum.to(device)
+
+    def _accumulate(self, gradient: torch.Tensor, factor: float, nesterov: bool) -> None:
+        """On a device; operations and their order are those of accumulate_and_select()."""
+        if self.momentum is None:
+            self.velocity.add_(gradient)
+        elif nesterov:
+            self.velocity.add_(self.momentum.add_(gradient).mul_(factor)).add_(gradient)
+        else:
+            self.velocity.add_(self.momentum.mul_(factor).add_(gradient))
 
     def sent(self, offered: SparseGradient, decoded: torch.Tensor, masks_momentum: bool) -> None:
         """Keeps what was not sent: the errors of values. What is not finite leaves nothing."""
@@ -85,6 +105,7 @@ class Accumulated:
     def _leave(
         self, places: torch.Tensor, left: torch.Tensor | float, masks_momentum: bool
     ) -> None:
-        self.velocity[places] = left
+        places = places.to(self.velocity.device)
+        self.velocity[places] = left.to(places.device) if isinstance(left, torch.Tensor) else left
         if masks_momentum and self.momentum is not None and places.numel() < self.n:
             self.momentum[places] = 0

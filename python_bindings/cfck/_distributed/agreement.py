@@ -102,6 +102,38 @@ def encode_all(
     return Agreed(frames, [row[-offer.n_frames :] for row in rows], 8 * len(rows[0]))
 
 
+def confirm_all(
+    finish: Callable[[], object],
+    what: str,
+    group: dist.ProcessGroup | None,
+    device: torch.device,
+) -> int:
+    """Does something, and tells the other ranks whether it worked.
+
+    Args:
+        finish: raises a CfckError where it does not work.
+        what: it is, for the errors of the other ranks.
+
+    Returns:
+        How many bytes that took this rank.
+
+    Raises:
+        CfckError: on all ranks, where it did not work on one.
+    """
+    error: CfckError | None = None
+    try:
+        finish()
+    except CfckError as found:
+        error = found
+    rows = gather_numbers([int(error is None)], group, device)
+    if error is not None:
+        raise error
+    for rank, (worked,) in enumerate(rows):
+        if not worked:
+            raise CfckError(f"rank {rank} could not {what}; its own error says why")
+    return 8
+
+
 def _tell(offer: Offer, lengths: Sequence[int], group: dist.ProcessGroup | None) -> list[list[int]]:
     """What each rank is about to do. All rows of one operation have the same length."""
     check_group(group)
@@ -163,8 +195,17 @@ def gather_numbers(
 def device_of_wire(group: dist.ProcessGroup | None, device: torch.device) -> torch.device:
     """Where bytes have to be to be sent: on the host, if the group can send from there."""
     host = torch.device("cpu")
+    return host if _sends_from(host, group) else device
+
+
+def device_of_sums(group: dist.ProcessGroup | None, device: torch.device) -> torch.device:
+    """Where values have to be to be added up: where they are, if the group can send from there."""
+    return device if _sends_from(device, group) else torch.device("cpu")
+
+
+def _sends_from(device: torch.device, group: dist.ProcessGroup | None) -> bool:
     try:
-        (group or dist.group.WORLD)._get_backend(host)  # type: ignore[union-attr]
+        (group or dist.group.WORLD)._get_backend(device)  # type: ignore[union-attr]
     except RuntimeError:
-        return device
-    return host
+        return False
+    return True

@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 from ..errors import InvalidArgumentError
 from .arguments import check_numbers
+from .transport import sum_of_ranks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +56,8 @@ class Clipping:
                 _scale(gradient, float(torch.linalg.vector_norm(gradient)), self.norm)
         elif self.global_norm is not None and gradients:
             squares = torch.stack([g.double().square().sum() for g in gradients])
-            dist.all_reduce(squares, group=group)
-            norms = (squares / dist.get_world_size(group)).sqrt().tolist()
+            means = sum_of_ranks(squares, group) / dist.get_world_size(group)
+            norms = means.sqrt().tolist()
             for gradient, norm in zip(gradients, norms, strict=True):
                 _scale(gradient, norm, self.global_norm)
 

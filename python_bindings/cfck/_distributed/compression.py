@@ -253,7 +253,7 @@ class GradientCompression:
             found: dict[str, list[torch.Tensor]] = {}
             for state in states:
                 for name, tensor in state[part].items():
-                    found.setdefault(name, []).append(tensor.double())
+                    found.setdefault(name, []).append(tensor.to("cpu", torch.float64))
             if len({len(tensors) for tensors in found.values()}) > 1:
                 fewest, most = sorted(found, key=lambda name: len(found[name]))[:: len(found) - 1]
                 raise InvalidArgumentError(

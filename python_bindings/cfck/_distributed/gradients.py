@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from .. import _native
 from .._io.opening import readable
 from ..errors import InvalidArgumentError, LimitExceededError
-from .arguments import check_integers, check_numbers, check_tensor
+from .arguments import check_numbers, check_tensor
+from .selection import is_on_host
 
 # So much is allocated for a packet without being told to.
 _MAX_VALUES = 1 << 24
@@ -102,22 +104,10 @@ class GradientCodec:
         """
         data = readable(packet)
         shapes = _native.gradient_packet_shapes(data.ctypes.data, data.nbytes)
-        counts = [n_values for _, n_values in shapes]
-        total = sum(counts)
+        total = sum(n_values for _, n_values in shapes)
         if total > max(_MAX_VALUES, _MAX_RATIO * data.nbytes):
             raise LimitExceededError(f"a packet of {data.nbytes} bytes says that it has {total}")
-        indices = torch.empty(total, dtype=torch.int32, device="cpu")
-        values = torch.empty(total, dtype=torch.float32, device="cpu")
-        _native.decode_gradients(
-            data.ctypes.data, data.nbytes, indices.data_ptr(), values.data_ptr(), total
-        )
-        wide = indices.to(torch.int64) & 0xFFFFFFFF
-        return [
-            SparseGradient(n_elems, *both)
-            for (n_elems, _), *both in zip(
-                shapes, torch.split(wide, counts), torch.split(values, counts), strict=True
-            )
-        ]
+        return _decoded(data, shapes)
 
     def add(
         self, packet: torch.Tensor | bytes, tensors: Sequence[torch.Tensor], weight: float = 1.0
@@ -126,17 +116,52 @@ class GradientCodec:
 
         Args:
             packet: what encode() made.
-            tensors: contiguous, of dtype float32, on the host.
+            tensors: contiguous, of dtype float32. To those on other devices than the host the
+                decoded values and their places are copied, and added there.
             weight: rounded to float32.
 
         Raises:
             CfckError: as decode(); InvalidArgumentError for tensors of other sizes. Nothing was
                 added then.
-            TypeError: of another dtype, or not contiguous on the host.
+            TypeError: of another dtype, or not contiguous.
         """
         data = readable(packet)
-        places = [(t.data_ptr(), t.numel()) for t in map(_floats, tensors)]
-        _native.add_gradients(data.ctypes.data, data.nbytes, weight, places)
+        sums = [_floats(tensor, may_be_away=True) for tensor in tensors]
+        if all(map(is_on_host, sums)):
+            places = [(t.data_ptr(), t.numel()) for t in sums]
+            _native.add_gradients(data.ctypes.data, data.nbytes, weight, places)
+            return
+        shapes = _native.gradient_packet_shapes(data.ctypes.data, data.nbytes)
+        if [n for n, _ in shapes] != [t.numel() for t in sums]:
+            raise InvalidArgumentError(
+                f"a packet of {len(shapes)} tensors is not of these {len(sums)}, or they have other"
+                " sizes"
+            )
+        for total, given in zip(sums, _decoded(data, shapes), strict=True):
+            at = given.indices.to(total.device)
+            total.view(-1)[at] += given.values.to(total.device) * weight
+
+
+def chosen(values: torch.Tensor, indices: torch.Tensor) -> SparseGradient:
+    """Some values of a flat tensor of any device, of which these alone are copied to the host."""
+    return SparseGradient(values.numel(), indices.to("cpu"), values[indices].to("cpu"))
+
+
+def _decoded(data: np.ndarray, shapes: Sequence[tuple[int, int]]) -> list[SparseGradient]:
+    counts = [n_values for _, n_values in shapes]
+    total = sum(counts)
+    indices = torch.empty(total, dtype=torch.int32, device="cpu")
+    values = torch.empty(total, dtype=torch.float32, device="cpu")
+    _native.decode_gradients(
+        data.ctypes.data, data.nbytes, indices.data_ptr(), values.data_ptr(), total
+    )
+    wide = indices.to(torch.int64) & 0xFFFFFFFF
+    return [
+        SparseGradient(n_elems, *both)
+        for (n_elems, _), *both in zip(
+            shapes, torch.split(wide, counts), torch.split(values, counts), strict=True
+        )
+    ]
 
 
 def add_packets(
@@ -155,34 +180,13 @@ def unsent(values: torch.Tensor, decoded: torch.Tensor) -> torch.Tensor:
     return (values - decoded).nan_to_num_(0.0, 0.0, 0.0)
 
 
-def select_largest(values: torch.Tensor, k: int) -> torch.Tensor:
-    """Returns the flat indices of the k values with the largest magnitudes, ascending, as int64.
-
-    Exact and deterministic: of equal magnitudes those with lower indices count, and a NaN is larger
-    than infinity.
-
-    Args:
-        values: contiguous, of dtype float32, on the host.
-        k: at most as many as there are.
-
-    Raises:
-        InvalidArgumentError: k is negative, or larger than the number of values.
-        TypeError: of another dtype, or not contiguous on the host.
-    """
-    flat = _floats(values)
-    check_integers(k=k)
-    if not 0 <= k <= flat.numel():
-        raise InvalidArgumentError(f"k is {k}, and there are {flat.numel()} values")
-    indices = torch.empty(k, dtype=torch.int32, device="cpu")
-    _native.select_largest(flat.data_ptr(), flat.numel(), indices.data_ptr(), k)
-    return indices.to(torch.int64) & 0xFFFFFFFF
-
-
-def _floats(tensor: torch.Tensor) -> torch.Tensor:
+def _floats(tensor: torch.Tensor, may_be_away: bool = False) -> torch.Tensor:
     check_tensor(tensor)
-    if tensor.dtype != torch.float32 or tensor.device.type != "cpu" or not tensor.is_contiguous():
+    is_away = tensor.is_meta if may_be_away else tensor.device.type != "cpu"
+    if tensor.dtype != torch.float32 or is_away or not tensor.is_contiguous():
+        where = "with data" if may_be_away else "on the host"
         raise TypeError(
-            f"gradients are contiguous tensors of float32 on the host, not {tensor.dtype} of "
+            f"gradients are contiguous tensors of float32 {where}, not {tensor.dtype} of "
             f"shape {list(tensor.shape)} on {tensor.device}"
         )
     return tensor.detach()

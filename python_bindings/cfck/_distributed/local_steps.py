@@ -16,10 +16,11 @@ import torch.distributed as dist
 from torch import nn
 
 from ..errors import InvalidArgumentError
-from .agreement import Offer, Operation, encode_all
+from .agreement import Offer, Operation, confirm_all, encode_all
 from .arguments import check_group, check_integers, check_model, check_numbers, trained_parameters
 from .collectives import broadcast
-from .gradients import GradientCodec, SparseGradient, add_packets, select_largest, unsent
+from .gradients import GradientCodec, SparseGradient, add_packets, chosen, unsent
+from .selection import largest_of_rows
 from .traffic import Traffic
 from .transport import gather_frames
 
@@ -32,7 +33,8 @@ class LocalSteps:
 
     All ranks make one for their replica, which is no DistributedDataParallel; parameters and
     buffers of rank 0 are sent to all. After each step of the optimizer, whichever it is, all call
-    step().
+    step(). What is kept is in F32, three values for each parameter, on the device where the
+    parameters are when this is made.
 
     Args:
         model: this rank's replica, with parameters of F32, BF16 or F16.
@@ -94,43 +96,51 @@ class LocalSteps:
             Whether they did: then all have the same weights.
 
         Raises:
-            CfckError: as cfck.distributed.all_gather(), on all ranks where one makes another call.
+            CfckError: as cfck.distributed.all_gather(), on all ranks where one makes another call,
+                or gets damaged bytes. Weights and all that is kept are then on every rank as they
+                were, and the step has not been counted: step() may be called again.
         """
+        is_last = (self._n_steps + 1) % self._every == 0
+        n_bytes = self._meet() if is_last else 0
         self._n_steps += 1
-        self.traffic.add(0, 4 * self._n_values())
-        if self._n_steps % self._every:
-            return False
-        self._meet()
-        return True
+        self.traffic.add(n_bytes, 4 * self._n_values())
+        return is_last
 
-    def _meet(self) -> None:
-        names = list(self._outer)
+    def _meet(self) -> int:
+        """Exchanges what ranks have changed; returns the bytes that this one has sent."""
         anchor = next(iter(self._parameters.values()))
+        residuals: dict[str, torch.Tensor] = {}
         offered: list[SparseGradient] = []
         decoded: list[torch.Tensor] = []
 
         def encode() -> list[torch.Tensor]:
-            for name in names:
-                residual = self._residual[name].mul_(self._decay)
-                residual.add_(self._outer[name]).sub_(_flat(self._parameters[name]))
-                offered.append(_largest_of_chunks(residual, self._ratio))
+            for name, outer in self._outer.items():
+                own = _flat(self._parameters[name]).to(outer.device)
+                residuals[name] = (self._residual[name] * self._decay).add_(outer).sub_(own)
+                offered.append(_largest_of_chunks(residuals[name], self._ratio))
             packet, found = self._codec.encode(offered)
             decoded.extend(found)
             return [packet]
 
         offer = Offer(Operation.LOCAL_STEPS, anchor, 1, variant=self._n_values())
         agreed = encode_all(offer, encode, self._group)
-        for name, given, sent in zip(names, offered, decoded, strict=True):
-            self._residual[name][given.indices] = unsent(given.values, sent)
-        averages = [torch.zeros_like(self._outer[name]) for name in names]
+        averages = {name: torch.zeros_like(outer) for name, outer in self._outer.items()}
 
         def take(packets: list[torch.Tensor]) -> None:
-            add_packets(self._codec, packets, averages)
+            add_packets(self._codec, packets, list(averages.values()))
 
         lengths = [length for (length,) in agreed.lengths]
-        gather_frames(agreed.frames[0], lengths, self._group, anchor.device, take).wait()
-        self.traffic.sent_bytes += max(lengths) + agreed.n_bytes
-        for name, average in zip(names, averages, strict=True):
+        work = gather_frames(agreed.frames[0], lengths, self._group, anchor.device, take)
+        n_bytes = confirm_all(work.wait, "decode what it was sent", self._group, anchor.device)
+        for residual, given, sent in zip(residuals.values(), offered, decoded, strict=True):
+            at = given.indices.to(residual.device)
+            residual[at] = unsent(given.values, sent).to(residual.device)
+        self._residual = residuals
+        self._move(averages)
+        return max(lengths) + agreed.n_bytes + n_bytes
+
+    def _move(self, averages: dict[str, torch.Tensor]) -> None:
+        for name, average in averages.items():
             momentum = self._momentum[name].mul_(self._outer_momentum).add_(average)
             self._outer[name].sub_(momentum, alpha=self._outer_lr)
             parameter = self._parameters[name]
@@ -188,13 +198,19 @@ def _check(every: int, ratio: float, bits: int | None, outer_momentum: float, de
 
 
 def _flat(parameter: torch.Tensor) -> torch.Tensor:
-    return parameter.detach().reshape(-1).to("cpu", torch.float32, copy=True)
+    return parameter.detach().reshape(-1).to(torch.float32, copy=True)
 
 
 def _largest_of_chunks(values: torch.Tensor, ratio: float) -> SparseGradient:
-    found = []
-    for begin in range(0, values.numel(), _CHUNK):
-        chunk = values[begin : begin + _CHUNK]
-        found.append(select_largest(chunk, math.ceil(ratio * chunk.numel())) + begin)
-    indices = torch.cat(found) if found else torch.empty(0, dtype=torch.int64, device="cpu")
-    return SparseGradient(values.numel(), indices, values[indices])
+    """The largest values of each chunk, the last of which may be shorter."""
+    n_whole = values.numel() // _CHUNK * _CHUNK
+    whole, rest = values[:n_whole].view(-1, _CHUNK), values[n_whole:].unsqueeze(0)
+    return chosen(
+        values,
+        torch.cat(
+            [
+                largest_of_rows(whole, math.ceil(ratio * _CHUNK)),
+                largest_of_rows(rest, math.ceil(ratio * rest.numel())) + n_whole,
+            ]
+        ),
+    )

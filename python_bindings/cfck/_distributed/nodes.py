@@ -17,9 +17,8 @@ import torch
 import torch.distributed as dist
 
 from ..errors import InvalidArgumentError, UnsupportedError
-from .agreement import device_of_wire
 from .arguments import check_group
-from .transport import gather_frames
+from .transport import gather_frames, sum_of_ranks
 
 # Is called with the packets of all nodes, for each owner.
 TakenOfOwners = Callable[[list[list[torch.Tensor]]], None]
@@ -80,16 +79,14 @@ class Nodes:
             found.append(owner)
         return found
 
-    def average(self, gradients: Sequence[torch.Tensor], device: torch.device) -> int:
+    def average(self, gradients: Sequence[torch.Tensor]) -> int:
         """Averages flat gradients of F32 over the ranks of this node, in place.
 
         Returns:
             How many bytes this rank has sent.
         """
         flat = torch.cat(list(gradients))
-        wire = flat.to(device_of_wire(self._within, device))
-        dist.all_reduce(wire, group=self._within)
-        means = wire.div_(self.n_ranks).to(flat.device)
+        means = sum_of_ranks(flat, self._within).div_(self.n_ranks)
         for gradient, mean in zip(
             gradients, torch.split(means, [g.numel() for g in gradients]), strict=True
         ):

@@ -15,13 +15,14 @@ from torch._C._distributed_c10d import GradBucket
 
 from ..errors import InvalidArgumentError
 from .accumulation import Accumulated
-from .agreement import Offer, Operation, agree, device_of_wire, encode_all
+from .agreement import Offer, Operation, agree, encode_all
 from .chunks import chunk_norms, places_of_chunks
 from .clipping import Clipping
-from .gradients import GradientCodec, SparseGradient, add_packets, select_largest, unsent
+from .gradients import GradientCodec, SparseGradient, add_packets, unsent
 from .nodes import Nodes
+from .selection import select_largest
 from .traffic import Traffic
-from .transport import completed, gather_frames
+from .transport import completed, gather_frames, sum_of_ranks
 
 
 class Way(enum.Enum):
@@ -144,7 +145,7 @@ class Step:
         own = [one for one in self._those(Way.PACKET) if one.is_own]
         for one, offered, decoded in zip(own, self.offered, self.decoded, strict=True):
             one.sent(offered, decoded, replica.method.masks_momentum)
-        results = [torch.zeros(one.n, device="cpu") for one in self.tensors]
+        results = [torch.zeros(one.n, device=buffer.device) for one in self.tensors]
         n_bytes += agreed.n_bytes + self._reduce(results) + self._reduce_chunks(results)
         if self.bucket.is_last():
             for tensor in replica.tensors.values():
@@ -230,18 +231,16 @@ class Step:
         return [packet, nothing]
 
     def _gradients(self) -> list[torch.Tensor]:
-        """Copies of the gradients, flat, on the host, in unscaled units, with weight decay."""
+        """Copies of the gradients, flat, of dtype float32, in unscaled units, with weight decay."""
         gradients = [
-            gradient.detach().reshape(-1).to("cpu", torch.float32, copy=True).contiguous()
+            gradient.detach().reshape(-1).to(torch.float32, copy=True).contiguous()
             for gradient in self.bucket.gradients()
         ]
         if self.scale != 1:
             for gradient in gradients:
                 gradient.div_(self.scale)
         if self.replica.nodes is not None:
-            self.n_bytes_within += self.replica.nodes.average(
-                gradients, self.bucket.buffer().device
-            )
+            self.n_bytes_within += self.replica.nodes.average(gradients)
         decay = self.replica.method.weight_decay
         if decay:
             for gradient, parameter in zip(gradients, self.bucket.parameters(), strict=True):
@@ -254,8 +253,9 @@ class Step:
         if not dense:
             return 0
         # What a rank does not own it adds nothing to.
+        device = self.bucket.buffer().device
         flat = torch.cat(
-            [one.velocity if one.is_own else torch.zeros(one.n, device="cpu") for one in dense]
+            [one.velocity if one.is_own else torch.zeros(one.n, device=device) for one in dense]
         )
         is_half = self.replica.method.vectors == "f16" and self.ratio < 1
         sent = flat.half() if is_half else flat
@@ -294,9 +294,8 @@ class Step:
 
     def _sum_of_ranks(self, values: torch.Tensor) -> tuple[torch.Tensor, int]:
         """The sums of all ranks, in F32, and the bytes that were sent."""
-        wire = values.to(device_of_wire(self.replica.group, self.bucket.buffer().device))
-        dist.all_reduce(wire, group=self.replica.group)
-        return wire.to(values.device, torch.float32), wire.numel() * wire.element_size()
+        total = sum_of_ranks(values, self.replica.group)
+        return total.to(torch.float32), values.numel() * values.element_size()
 
     def _those(self, way: Way) -> list[Accumulated]:
         return self._of(way, self.tensors)

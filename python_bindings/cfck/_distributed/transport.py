@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from .agreement import device_of_wire
+from .agreement import device_of_sums, device_of_wire
 
 
 class FutureWork(dist.Work):
@@ -87,6 +87,13 @@ def gather_frames(
 
     assert work is not None
     return FutureWork(work.get_future().then(finish))
+
+
+def sum_of_ranks(values: torch.Tensor, group: dist.ProcessGroup | None) -> torch.Tensor:
+    """Adds up the values of all ranks; returns the sums where the values are, which stay."""
+    wire = values.to(device_of_sums(group, values.device), copy=True)
+    dist.all_reduce(wire, group=group)
+    return wire.to(values.device)
 
 
 def exchange_frames(

@@ -110,8 +110,14 @@ def test_wrong_arguments():
         with pytest.raises(cfck.InvalidArgumentError, match="10 values"):
             select_largest(values, k)
     for wrong in (values.double(), values.to("meta"), weights(4, 6).t()):
-        with pytest.raises(TypeError, match="float32 on the host"):
+        with pytest.raises(
+            TypeError, match="contiguous tensors of float32, bfloat16 or float16 wi"
+        ):
             select_largest(wrong, 1)
+        with pytest.raises(TypeError, match="float32 on the host"):
+            codec.encode([SparseGradient(10, torch.tensor([1]), wrong)])
+        with pytest.raises(TypeError, match="float32 with data"):
+            codec.add(codec.encode([largest(values, 2)])[0], [wrong])
     for indices in ([3, 3], [4, 3], [9, 10], [-1, 3]):
         for dtype in (torch.int32, torch.int64):
             with pytest.raises(cfck.InvalidArgumentError):

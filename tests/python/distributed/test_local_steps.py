@@ -109,6 +109,43 @@ def test_states(two, joins):
     assert two(resumed, joins) == [True, True]
 
 
+def failed(rank, how):
+    """A meeting that fails on one rank, and is made again, beside one that works."""
+    ours, other = make(seed=0), make(seed=0)
+    results = []
+    for model, fails in ((ours, True), (other, False)):
+        local = LocalSteps(model, 2)
+        train(model, local, torch.optim.SGD(model.parameters(), 0.1), 0, 3)
+        if fails:
+            before = copy.deepcopy((local.state_dict(), model.state_dict(), local.traffic))
+            honest = getattr(local._codec, how)
+
+            def fail(*args):
+                raise cfck.ChecksumError("damaged")
+
+            if dist.get_rank() == rank:
+                setattr(local._codec, how, fail)
+            kind = cfck.ChecksumError if dist.get_rank() == rank else cfck.CfckError
+            with pytest.raises(kind, match=f"damaged|rank {rank} could not (en|de)code"):
+                local.step()
+            setattr(local._codec, how, honest)
+            after = local.state_dict(), model.state_dict(), local.traffic
+            assert before[2] == after[2] and before[0].pop("n_steps") == after[0].pop("n_steps")
+            for part in before[0]:
+                assert all(map(torch.equal, before[0][part].values(), after[0][part].values()))
+            assert all(map(torch.equal, before[1].values(), after[1].values()))
+        assert local.step()
+        results.append(weights_of(model))
+    assert all(map(torch.equal, *results))
+    return results[0]
+
+
+@pytest.mark.parametrize("rank, how", [(0, "encode"), (1, "add")])
+def test_a_meeting_that_fails_can_be_made_again(two, rank, how):
+    first, second = two(failed, rank, how)
+    assert all(map(torch.equal, first, second))
+
+
 def other_models():
     LocalSteps(nn.Linear(4, 5 + dist.get_rank()))
 
