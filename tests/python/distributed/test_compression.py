@@ -85,6 +85,10 @@ def test_ranks_stay_equal(two, ratio, options):
     assert traffic.n_calls == STEPS and traffic.sent_bytes > 0
 
 
+def test_four_ranks_stay_equal(four):
+    same_on_all_ranks(four(compressed, 0.1, {}, {"bucket_cap_mb": 0.002}))
+
+
 DDP = {
     "views": {"gradient_as_bucket_view": True},
     "static graph": {"static_graph": True},
@@ -264,6 +268,14 @@ def test_all_ranks_take_back_a_step_that_overflows(two, rank, ddp_options):
     assert first[1] == second[1] == [False, False, False, True, False, False, False]
     for a, b in zip(first[2], second[2], strict=True):
         assert torch.equal(a, b) and a.isfinite().all()
+
+
+def test_four_ranks_take_back_a_step_that_overflows(four):
+    found = four(overflow, 2, {"bucket_cap_mb": 0.002})
+    for scales, kept, weights_of_rank in found:
+        assert scales == found[0][0] and scales[3] == scales[2] / 2
+        assert kept == [False, False, False, True, False, False, False]
+        assert all(map(torch.equal, weights_of_rank, found[0][2]))
 
 
 def not_finite(how):

@@ -24,11 +24,11 @@ def make(mixed):
     return model.bfloat16() if mixed is None else model
 
 
-def shard(model, mixed):
+def shard(model, mixed, mesh=None):
     policy = torch.distributed.fsdp.MixedPrecisionPolicy(**(mixed or {}))
     for layer in (model[0], model[2]):
-        fully_shard(layer, mp_policy=policy)
-    return fully_shard(model, mp_policy=policy)
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
+    return fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
 def train(model, steps=4):
@@ -46,9 +46,12 @@ def train(model, steps=4):
     return losses, [p.full_tensor().detach().clone() for p in model.parameters()]
 
 
-def compare(mixed, max_error):
-    plain = train(shard(make(mixed), mixed))
-    model = shard(make(mixed), mixed)
+def compare(mixed, max_error, shape=None):
+    """Training with and without compression; with ``shape``, replicas of sharded models."""
+    names = ("replicate", "shard")
+    mesh = shape and torch.distributed.init_device_mesh("cpu", shape, mesh_dim_names=names)
+    plain = train(shard(make(mixed), mixed, mesh))
+    model = shard(make(mixed), mixed, mesh)
     compression = cfck.distributed.compress_fsdp(model, max_error)
     losses, found = train(model)
     text = compression.describe()
@@ -71,6 +74,25 @@ def test_two_ranks_train_to_the_same_bits(two, mixed):
         assert all(torch.equal(a, b) for a, b in zip(plain[1], ours[1], strict=True))
         assert weights_sent.n_calls > 0 and weights_sent.share < 0.95
         assert gradients_sent.n_calls > 0 and gradients_sent.sent_bytes > 0
+
+
+def test_hybrid_sharding_trains_to_the_same_bits(four):
+    """Each shard has two ranks, and torch averages gradients over the two replicas."""
+    found = four(compare, {}, 0.0, (2, 2))
+    for plain, ours, weights_sent, gradients_sent in found:
+        assert plain[0] == ours[0]
+        assert all(torch.equal(a, b) for a, b in zip(plain[1], ours[1], strict=True))
+        assert all(torch.equal(a, b) for a, b in zip(ours[1], found[0][1][1], strict=True))
+        assert weights_sent.n_calls > 0 and weights_sent.share < 0.95
+        assert gradients_sent.n_calls > 0 and gradients_sent.sent_bytes > 0
+
+
+def test_four_ranks_gather_the_same_bits(four):
+    """Sums of four gradients depend on their order, and so do the weights of later steps."""
+    found = four(compare, None, 0.0)
+    for plain, ours, weights_sent, _ in found:
+        assert plain[0] == pytest.approx(ours[0], rel=0.02) and plain[0][0] == ours[0][0]
+        assert ours[1][0].equal(found[0][1][1][0]) and weights_sent.share < 0.95
 
 
 def test_gradients_with_an_error_train_as_well(two):
@@ -141,12 +163,12 @@ def gradient_of(rank, step, n, dtype):
 
 
 def reduce(dtype, op, max_error, n, steps):
-    """The results on this rank, what was added up, and what is left of each rank."""
+    """The results on this rank, and what is left of each rank."""
     comm = cfck.distributed.CompressedReduceScatter(max_error)
     rank = dist.get_rank()
     results = []
     for step in range(steps):
-        out = torch.empty(n // 2, dtype=dtype)
+        out = torch.empty(n // dist.get_world_size(), dtype=dtype)
         given = gradient_of(rank, step, n, dtype)
         comm(output_tensor=out, input_tensor=given, group=dist.group.WORLD, op=op)
         results.append(out)
@@ -163,6 +185,15 @@ def test_sums_in_the_order_of_the_ranks(two, dtype, op):
     found = two(reduce, dtype, getattr(dist.ReduceOp, op), 0.0, n, 1)
     for rank, (results, state) in enumerate(found):
         assert torch.equal(results[0], expected[rank]) and state == {}
+
+
+def test_sums_of_four_in_the_order_of_the_ranks(four):
+    """Floats that are added up in another order have another sum."""
+    n = 4000
+    a, b, c, d = (gradient_of(rank, 0, n, torch.float32) for rank in range(4))
+    assert not torch.equal(((a + b) + c) + d, ((d + c) + b) + a)
+    found = four(reduce, torch.float32, dist.ReduceOp.SUM, 0.0, n, 1)
+    assert torch.equal(torch.cat([results[0] for results, _ in found]), ((a + b) + c) + d)
 
 
 def test_what_is_lost_is_sent_later(two):

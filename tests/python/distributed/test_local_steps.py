@@ -65,6 +65,13 @@ def test_ranks_meet(two, options):
         assert first[3].share < 1 / 100
 
 
+def test_four_ranks_meet(four):
+    found = four(run, {"outer_momentum": 0.9})
+    for begin, met, end, _ in found:
+        assert met == [False, False, True] * 3
+        assert all(map(torch.equal, begin + end, found[0][0] + found[0][2]))
+
+
 def average_of_both():
     """With all values and no loss, the mean of what both have learned."""
     model = make(seed=0)
