@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,17 @@ def check_utf8(text: str) -> str:
     except UnicodeEncodeError as error:
         raise InvalidArgumentError(f"{text!r} is not valid Unicode: {error.reason}") from None
     return text
+
+
+def as_integer(value: Any) -> int | None:
+    """What is given as an integer, of any type that Python takes for an index, such as those of
+    numpy; None for anything else, and for True and False."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def check_metadata(metadata: Any) -> dict[str, str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from ..errors import CfckError
 
 _MAX_LISTED = 20
@@ -45,3 +48,15 @@ class Problems:
         if isinstance(first, CfckError):
             raise type(first)(message, record=first.record) from None
         raise TypeError(message) from None
+
+
+@contextlib.contextmanager
+def without_name() -> Iterator[None]:
+    """Errors say "the tensor" of one that has no name, since it is the only one of the call."""
+    try:
+        yield
+    except CfckError as error:
+        text = str(error)
+        if "tensor ``" in text:
+            error.args = (text.replace("tensor ``", "the tensor"),)
+        raise

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from .._common.checks import as_integer
 from ..errors import InvalidArgumentError, UnsupportedError
 
 _TRAINED = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
@@ -71,11 +72,12 @@ def check_numbers(**given: Any) -> None:
             raise TypeError(f"{name} is a number, not {type(value).__name__}: {value!r}")
 
 
-def check_integers(**given: Any) -> None:
-    """Raises TypeError for what is no integer, with its name."""
-    for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            raise TypeError(f"{name} is an int, not {type(value).__name__}: {value!r}")
+def integer(name: str, value: Any) -> int:
+    """An integer of any type; raises TypeError for anything else, with its name."""
+    number = as_integer(value)
+    if number is None:
+        raise TypeError(f"{name} is an int, not {type(value).__name__}: {value!r}")
+    return number
 
 
 def check_flags(**given: Any) -> None:

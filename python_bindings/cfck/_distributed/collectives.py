@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 from ..errors import InvalidArgumentError
 from .agreement import Offer, Operation, encode_all, gather_numbers
-from .arguments import check_group, check_integers, check_tensor
+from .arguments import check_group, check_tensor, integer
 from .frames import decode_frame, encode_frame, on_host
 from .transport import broadcast_frame, gather_frames
 
@@ -84,7 +84,7 @@ def broadcast(
             differ.
     """
     check_tensor(tensor)
-    check_integers(src=src)
+    src = integer("src", src)
     check_group(group)
     is_source = dist.get_rank() == src
     offer = Offer(Operation.BROADCAST, tensor, n_frames=1, variant=src)

@@ -21,10 +21,10 @@ from ..errors import InvalidArgumentError
 from .accumulation import Accumulated
 from .arguments import (
     check_flags,
-    check_integers,
     check_model,
     check_numbers,
     check_word,
+    integer,
     trained_parameters,
 )
 from .clipping import Clipping
@@ -122,7 +122,7 @@ class GradientCompression:
             raise InvalidArgumentError(f"momentum is at least 0 and below 1, not {momentum!r}")
         check_word("vectors", vectors, (None, "quantised", "f16", "dense"))
         if chunk_elems is not None:
-            _check_chunks(chunk_elems, vectors, mesh)
+            chunk_elems = _check_chunks(chunk_elems, vectors, mesh)
         check_word("not_finite", not_finite, ("send", "raise"))
         self._schedule = RatioSchedule(ratio, warmup_epochs)
         self._epoch = 0
@@ -158,6 +158,7 @@ class GradientCompression:
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch it is, the first one being 0: the ratio follows the warm-up."""
+        epoch = integer("epoch", epoch)
         self._schedule.at(epoch)
         self._epoch = epoch
 
@@ -268,10 +269,10 @@ class GradientCompression:
 GradientCompression.hook.__annotations__.clear()
 
 
-def _check_chunks(chunk_elems: int, vectors: str | None, mesh: object) -> None:
-    check_integers(chunk_elems=chunk_elems)
-    if chunk_elems < 1:
-        raise InvalidArgumentError(f"chunk_elems is 1 or more, not {chunk_elems}")
+def _check_chunks(chunk_elems: int, vectors: str | None, mesh: object) -> int:
+    number = integer("chunk_elems", chunk_elems)
+    if number < 1:
+        raise InvalidArgumentError(f"chunk_elems is 1 or more, not {number}")
     if vectors == "quantised":
         raise InvalidArgumentError(
             "chunks are sent by all-reduces, and so are vectors then: with chunk_elems, vectors is "
@@ -282,6 +283,7 @@ def _check_chunks(chunk_elems: int, vectors: str | None, mesh: object) -> None:
             "chunks are sent by all-reduces, which know of nodes by themselves: give mesh or "
             "chunk_elems, not both"
         )
+    return number
 
 
 def _accumulated_of(

@@ -17,7 +17,7 @@ from torch import nn
 
 from ..errors import InvalidArgumentError
 from .agreement import Offer, Operation, confirm_all, encode_all
-from .arguments import check_group, check_integers, check_model, check_numbers, trained_parameters
+from .arguments import check_group, check_model, check_numbers, integer, trained_parameters
 from .collectives import broadcast
 from .gradients import GradientCodec, SparseGradient, add_packets, chosen, unsent
 from .selection import largest_of_rows
@@ -71,7 +71,8 @@ class LocalSteps:
         process_group: dist.ProcessGroup | None = None,
     ) -> None:
         check_model(model)
-        check_integers(every=every, **({} if bits is None else {"bits": bits}))
+        every = integer("every", every)
+        bits = None if bits is None else integer("bits", bits)
         check_numbers(ratio=ratio, outer_lr=outer_lr, outer_momentum=outer_momentum, decay=decay)
         _check(every, ratio, bits, outer_momentum, decay)
         check_group(process_group)

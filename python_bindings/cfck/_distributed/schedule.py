@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from .._common.checks import as_integer
 from ..errors import InvalidArgumentError
-from .arguments import check_integers, check_numbers
+from .arguments import check_numbers, integer
 
 
 class RatioSchedule:
@@ -24,12 +25,12 @@ class RatioSchedule:
 
     def __init__(self, ratio: float, warmup: int | Sequence[float] = 0) -> None:
         check_numbers(ratio=ratio)
-        if isinstance(warmup, int):
-            check_integers(warmup_epochs=warmup)
-            if warmup < 0:
-                raise InvalidArgumentError(f"warmup_epochs is 0 or more, not {warmup}")
-            factor = ratio ** (1 / (warmup + 1)) if ratio > 0 else 0.0
-            self._first = [max(factor ** (epoch + 1), ratio) for epoch in range(warmup)]
+        if isinstance(warmup, bool) or as_integer(warmup) is not None:
+            n_epochs = integer("warmup_epochs", warmup)
+            if n_epochs < 0:
+                raise InvalidArgumentError(f"warmup_epochs is 0 or more, not {n_epochs}")
+            factor = ratio ** (1 / (n_epochs + 1)) if ratio > 0 else 0.0
+            self._first = [max(factor ** (epoch + 1), ratio) for epoch in range(n_epochs)]
         elif not isinstance(warmup, Sequence) or isinstance(warmup, str):
             raise TypeError(
                 f"warmup_epochs is a number of epochs, or a list of their ratios, not {warmup!r}"
@@ -45,7 +46,7 @@ class RatioSchedule:
 
     def at(self, epoch: int) -> float:
         """The ratio in an epoch; the first one is 0."""
-        check_integers(epoch=epoch)
+        epoch = integer("epoch", epoch)
         if epoch < 0:
             raise InvalidArgumentError(f"an epoch is 0 or more, not {epoch}")
         return self._first[epoch] if epoch < len(self._first) else self._last

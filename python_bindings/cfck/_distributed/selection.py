@@ -6,7 +6,7 @@ import torch
 
 from .. import _native
 from ..errors import InvalidArgumentError
-from .arguments import check_integers, check_tensor
+from .arguments import check_tensor, integer
 
 # The bits of a value without its sign order values by magnitude, NaN above infinity.
 _MAGNITUDES = {
@@ -46,7 +46,7 @@ def select_largest(values: torch.Tensor, k: int) -> torch.Tensor:
             f"with data, not of {values.dtype} of shape {list(values.shape)} on {values.device}"
         )
     flat = values.detach().view(-1)
-    check_integers(k=k)
+    k = integer("k", k)
     if not 0 <= k <= flat.numel():
         raise InvalidArgumentError(f"k is {k}, and there are {flat.numel()} values")
     if not is_on_host(flat):

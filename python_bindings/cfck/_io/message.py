@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 import numpy as np
 
 from .. import _native
+from .._common.problems import without_name
 from .._frameworks.choose import find_framework, framework_of
 from .._frameworks.framework import AnyTensor, Framework, Prepared, TensorT, row_major
 from .._options.kinds import MessageOptions, Unpack
@@ -112,7 +113,8 @@ def max_message_bytes(
     Raises:
         CfckError, TypeError: as encode_message().
     """
-    dtype, shape = framework_of(array).describe(array)
+    with without_name():
+        dtype, shape = framework_of(array).describe(array)
     encoding = chosen(MessageOptions, options, fields)
     return _native.max_message_bytes(dtype, shape, _native_options(encoding))
 
@@ -209,7 +211,8 @@ def _encode(
     name: str = "",
 ) -> bytes | int:
     # The prepared tensor owns the memory at the address.
-    prepared, dtype, shape, address = _contiguous(framework, tensor, name)
+    with without_name():
+        prepared, dtype, shape, address = _contiguous(framework, tensor, name)
     if out is None:
         return _native.encode_message(dtype, shape, address, native)
     into = _writable(out)
@@ -220,7 +223,8 @@ def decode_with(framework: Framework[TensorT], data: Any, out: Any) -> TensorT:
     """decode_message() for tensors of one library."""
     message = readable(data)
     dtype, shape, n_bytes = _native.message_info(message.ctypes.data, message.nbytes)
-    place = None if out is None else framework.target(out, dtype, shape, "")
+    with without_name():
+        place = None if out is None else framework.target(out, dtype, shape, "")
     if place is not None:
         _native.decode_message(message.ctypes.data, message.nbytes, place, n_bytes)
         framework.wrote(out)

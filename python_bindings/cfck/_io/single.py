@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, overload
 
 from .._common.checks import check_metadata
+from .._common.problems import without_name
 from .._frameworks.choose import find_framework, framework_of
 from .._frameworks.framework import AnyTensor, Framework, TensorT
 from .._options.kinds import CompressOptions, ReadOptions, SaveBytesOptions, TensorOptions, Unpack
@@ -48,7 +49,8 @@ def compress(
     own: TensorOptions = {name: checked[name] for name in OF_TENSORS}  # type: ignore[assignment]
     # A rule, so that the maximum error is for this tensor whatever its shape.
     every: SaveBytesOptions = {**checked, "rules": [("", own)]}  # type: ignore[typeddict-item]
-    return write_bytes(framework_of(tensor), {"": tensor}, None, every)
+    with without_name():
+        return write_bytes(framework_of(tensor), {"": tensor}, None, every)
 
 
 @overload
@@ -135,7 +137,8 @@ def decompress(
             f"these bytes are a file of {len(names)} named tensors, not one compressed tensor; "
             "cfck.torch.load and cfck.numpy.load read them"
         )
-    return archive.load_one("", library, target, out)
+    with without_name():
+        return archive.load_one("", library, target, out)
 
 
 @takes(SaveBytesOptions)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import _native
-from .._common.checks import check_utf8
+from .._common.checks import as_integer, check_utf8
 from .._common.paths import native_path
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
 from .kinds import EffortOptions, NativeCalibration, RuleOptions, TensorOptions
@@ -59,20 +59,22 @@ def native_options(
 
 
 def check_threads(threads: int) -> int:
-    if not isinstance(threads, int) or not 0 <= threads < 1 << 16:
+    number = as_integer(threads)
+    if number is None or not 0 <= number < 1 << 16:
         raise InvalidArgumentError(f"threads is a number from 0 (all) to 65535, not {threads!r}")
-    return threads
+    return number
 
 
 def _chunk_elems(count: Any) -> int:
     """Values per chunk; 0: what the library takes."""
-    if isinstance(count, bool) or not isinstance(count, int):
+    number = as_integer(count)
+    if number is None:
         raise TypeError(f"chunk_elems is int, not {type(count).__name__}: {count!r}")
-    if not 0 <= count < 1 << 32:
+    if not 0 <= number < 1 << 32:
         raise InvalidArgumentError(
-            f"chunk_elems is {count}; it may be 1 to 2**32 - 1, or 0 for the default, 2**18"
+            f"chunk_elems is {number}; it may be 1 to 2**32 - 1, or 0 for the default, 2**18"
         )
-    return count
+    return number
 
 
 def check_limits(limits: Any) -> dict[str, int]:
@@ -103,9 +105,10 @@ def check_max_decoded_bytes(size: Any, limits: Mapping[str, int]) -> int:
 def _limit(what: str, size: Any) -> int:
     if isinstance(size, str):
         size = _native.parse_size(check_utf8(size))
-    if isinstance(size, bool) or not isinstance(size, int) or not 0 < size < 1 << 64:
+    number = as_integer(size)
+    if number is None or not 0 < number < 1 << 64:
         raise InvalidArgumentError(f"{what} is a number above 0, or a size as text, not {size!r}")
-    return size
+    return number
 
 
 def rule_pairs(rules: Any) -> list[tuple[str, Mapping[str, Any]]]:
@@ -161,10 +164,12 @@ def _sides(block: Any, where: str) -> list[int]:
         raise TypeError(
             f"{where}block is a sequence of ints, not {type(block).__name__}: {block!r}"
         )
+    sides = []
     for side in block:
-        if isinstance(side, bool) or not isinstance(side, numbers.Integral):
+        number = as_integer(side)
+        if number is None:
             raise TypeError(f"{where}block has ints as sides, not {type(side).__name__}: {side!r}")
-    sides = [int(side) for side in block]
+        sides.append(number)
     if any(not 1 <= side <= 64 for side in sides):
         raise InvalidArgumentError(f"{where}block has sides from 1 to 64, not {sides}")
     return sides
@@ -255,9 +260,9 @@ def _size(size: Any) -> int | None:
         return None
     if isinstance(size, str):
         return _native.parse_size(check_utf8(size))
-    if isinstance(size, bool) or not isinstance(size, numbers.Integral):
+    n_bytes = as_integer(size)
+    if n_bytes is None:
         raise TypeError(f'size is a number of bytes or a str like "60MB", not {size!r}')
-    n_bytes = int(size)
     if not 0 < n_bytes < 1 << 63:
         raise InvalidArgumentError(f"size is a number of bytes from 1 up, not {n_bytes}")
     return n_bytes

@@ -77,7 +77,7 @@ def job_of(model: nn.Module, filename: str, given: Mapping[str, Any]) -> Job:
         pool=given["pool"],
         metadata=given["metadata"],
         seed=given["seed"],
-        threads=given["threads"],
+        threads=check_threads(given["threads"]),
         notes=[] if data is None else data.notes,
     )
 

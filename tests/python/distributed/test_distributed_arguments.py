@@ -1,6 +1,7 @@
 """What is wrong with a call is said before anything is sent, with the name of the argument."""
 
 import cfck.distributed
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -79,3 +80,14 @@ MODEL = nn.Linear(2, 2)
 def test_types(call, message):
     with pytest.raises(TypeError, match=message):
         call()
+
+
+def test_integers_may_be_those_of_numpy_and_torch():
+    assert select_largest(torch.arange(4.0), np.int64(1)).tolist() == [3]
+    state = GradientCompression(MODEL, 0.1, warmup_epochs=np.int64(3), chunk_elems=torch.tensor(4))
+    same = GradientCompression(MODEL, 0.1, warmup_epochs=3, chunk_elems=4)
+    for one, epoch in ((state, np.uint8(1)), (same, 1)):
+        one.set_epoch(epoch)
+    assert state.ratio == same.ratio and type(state.state_dict()["epoch"]) is int
+    tensors = list(state._replica.tensors.values())
+    assert state._replica.fingerprint(0.1, tensors) == same._replica.fingerprint(0.1, tensors)

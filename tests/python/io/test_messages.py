@@ -156,6 +156,26 @@ def test_misuse():
         cfck.decode_message("text")
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: cfck.encode_message(torch.eye(3).to_sparse()),
+        lambda: cfck.encode_message(torch.zeros(3, dtype=torch.complex128)),
+        lambda: cfck.max_message_bytes(torch.zeros(3, dtype=torch.complex128)),
+        lambda: cfck.encode_message(torch.zeros(3, device="meta")),
+        lambda: cfck.encode_message(np.array(["a"])),
+        lambda: cfck.decode_message(cfck.encode_message(torch.zeros(3)), out=torch.zeros(4)),
+        lambda: cfck.decode_message(cfck.encode_message(torch.zeros(3)), out=np.zeros(4)),
+        lambda: cfck.compress(torch.eye(3).to_sparse()),
+        lambda: cfck.decompress(cfck.compress(torch.zeros(3)), out=torch.zeros(4)),
+    ],
+)
+def test_errors_of_a_tensor_without_a_name(call):
+    with pytest.raises(cfck.CfckError, match="the tensor") as caught:
+        call()
+    assert "``" not in str(caught.value)
+
+
 def test_damage_has_a_place():
     message = cfck.encode_message(weights(100))
     with pytest.raises(cfck.ChecksumError) as damaged:

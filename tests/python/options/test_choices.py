@@ -4,7 +4,9 @@ import typing
 
 import cfck
 import cfck.torch
+import numpy as np
 import pytest
+import torch
 from cfck._options.kinds import TensorOptions
 from conftest import weights
 
@@ -36,3 +38,19 @@ def test_half_a_surrogate_pair_is_no_limit(options):
 def test_the_largest_number_of_threads_is_named():
     with pytest.raises(ValueError, match="threads is a number from 0 .all. to 65535, not 65536"):
         cfck.torch.save({"w": weights(8, 8)}, threads=65536)
+
+
+def test_integers_may_be_those_of_numpy_and_torch():
+    data = cfck.torch.save(
+        {"w": weights(100, 100)}, threads=np.int64(3), chunk_elems=torch.tensor(4096)
+    )
+    plain = cfck.torch.save({"w": weights(100, 100)}, threads=3, chunk_elems=4096)
+    assert data == plain
+    limits = {"max_records": np.uint8(1)}
+    found = cfck.torch.load(
+        data, threads=np.int32(2), max_decoded_bytes=np.int64(40_000), limits=limits
+    )
+    assert torch.equal(found["w"], weights(100, 100))
+    for threads in (True, np.float32(2), torch.tensor(2.0), torch.tensor([1, 2])):
+        with pytest.raises(ValueError, match="threads is a number from 0"):
+            cfck.torch.load(data, threads=threads)
