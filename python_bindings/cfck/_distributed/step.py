@@ -145,7 +145,7 @@ class Step:
         own = [one for one in self._those(Way.PACKET) if one.is_own]
         for one, offered, decoded in zip(own, self.offered, self.decoded, strict=True):
             one.sent(offered, decoded, replica.method.masks_momentum)
-        results = [torch.zeros(one.n, device=buffer.device) for one in self.tensors]
+        results = [self._zeros(one) for one in self.tensors]
         n_bytes += agreed.n_bytes + self._reduce(results) + self._reduce_chunks(results)
         if self.bucket.is_last():
             for tensor in replica.tensors.values():
@@ -253,10 +253,7 @@ class Step:
         if not dense:
             return 0
         # What a rank does not own it adds nothing to.
-        device = self.bucket.buffer().device
-        flat = torch.cat(
-            [one.velocity if one.is_own else torch.zeros(one.n, device=device) for one in dense]
-        )
+        flat = torch.cat([one.velocity if one.is_own else self._zeros(one) for one in dense])
         is_half = self.replica.method.vectors == "f16" and self.ratio < 1
         sent = flat.half() if is_half else flat
         left = unsent(flat, sent)
@@ -296,6 +293,9 @@ class Step:
         """The sums of all ranks, in F32, and the bytes that were sent."""
         total = sum_of_ranks(values, self.replica.group)
         return total.to(torch.float32), values.numel() * values.element_size()
+
+    def _zeros(self, one: Accumulated) -> torch.Tensor:
+        return torch.zeros(one.n, dtype=torch.float32, device=self.bucket.buffer().device)
 
     def _those(self, way: Way) -> list[Accumulated]:
         return self._of(way, self.tensors)

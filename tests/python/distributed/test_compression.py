@@ -107,6 +107,18 @@ def test_short_floats(two, dtype):
     same_on_all_ranks(two(compressed, 0.1, {}, None, 3, dtype))
 
 
+def with_another_default_dtype():
+    torch.set_default_dtype(torch.float64)
+    try:
+        return compressed(0.1, {"vectors": "dense"}, None, 2)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_the_default_dtype_does_not_count(two):
+    same_on_all_ranks(two(with_another_default_dtype))
+
+
 def dense_and_ratio_one(nesterov, decay):
     model, other = make(), make()
     sgd = torch.optim.SGD(
