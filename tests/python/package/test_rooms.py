@@ -16,6 +16,8 @@ MAY_IMPORT = {
     "_io": {"_common", "_frameworks", "_options"},
     "_checkpoint": {"_common", "_frameworks", "_options", "_io"},
     "_distributed": {"_common", "_frameworks", "_options", "_io"},
+    "_embeddings": {"_common", "_frameworks", "_options", "_io", "_distributed"},
+    "embeddings": {"_embeddings"},
     "_evaluation": {"_common", "_frameworks", "_options", "_io"},
     "_report": {"_common", "_frameworks", "_options", "_io"},
     "_streaming": {"_common", "_frameworks", "_options", "_io"},

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "errors.hpp"
+#include "python_bindings/src/errors.hpp"
 
 namespace cfck::python {
 namespace {
