@@ -52,10 +52,17 @@ std::optional<FileStamp> stamp_of(int descriptor) noexcept {
 bool was_written_to(int descriptor, const std::string& path, const FileStamp& before) noexcept {
   const std::optional<FileStamp> now = stamp_of(descriptor);
   if (!now) return true;
-  if (now->n_bytes != before.n_bytes || now->contents_ns != before.contents_ns) return true;
+  if (!now->has_same_contents(before)) return true;
   if (now->status_ns == before.status_ns || now->n_links != before.n_links) return false;
   const std::optional<FileStamp> at_path = stamp_of(path);
   return at_path && at_path->is_same_file(before);
+}
+
+bool was_written_to(const std::string& path, const std::optional<FileStamp>& before) noexcept {
+  const std::optional<FileStamp> now = stamp_of(path);
+  if (!now || !before) return now.has_value() != before.has_value();
+  if (!now->is_same_file(*before) || !now->has_same_contents(*before)) return true;
+  return now->status_ns != before->status_ns && now->n_links == before->n_links;
 }
 
 void wait_for_clock(const FileStamp& stamp) noexcept {

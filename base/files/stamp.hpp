@@ -22,6 +22,10 @@ struct FileStamp {
   bool is_same_file(const FileStamp& other) const {
     return device == other.device && number == other.number;
   }
+  // True if neither the size nor the time of the contents says that they have changed.
+  bool has_same_contents(const FileStamp& other) const {
+    return n_bytes == other.n_bytes && contents_ns == other.contents_ns;
+  }
 };
 
 // Return nullopt where there is no file, or none that may be looked at.
@@ -33,6 +37,9 @@ std::optional<FileStamp> stamp_of(int descriptor) noexcept;
 // nothing of its contents, though it changes a time. What else changes that time counts as writing:
 // a time of the contents can be set back.
 bool was_written_to(int descriptor, const std::string& path, const FileStamp& before) noexcept;
+
+// Likewise for a file that is not held open: another file at `path`, or none, counts as well.
+bool was_written_to(const std::string& path, const std::optional<FileStamp>& before) noexcept;
 
 // Waits until a change of the file would change its stamp: some milliseconds where it was written
 // to just now, since the clocks of file systems stand still for that long.

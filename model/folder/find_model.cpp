@@ -173,20 +173,23 @@ class ModelSearch {
     if (!seen_.insert(real).second) return {};  // reached through another link
     if (depth > kMaxDepth) return unsupported("'" + escaped(folder) + "' is nested too deeply");
     CFCK_TRY_ASSIGN(const auto names, names_in(folder));
-    if (is_one_model(folder, names)) {
+    const bool is_model = is_one_model(folder, names);
+    if (is_model) {
       models_.push_back(folder);
       add_beside(folder, names);
-      return {};
+    } else {
+      if (std::binary_search(names.begin(), names.end(), kPipelineIndex)) {
+        CFCK_TRY(add_lacking(folder));
+      }
+      add_files(folder, names);
     }
-    if (std::binary_search(names.begin(), names.end(), kPipelineIndex)) {
-      CFCK_TRY(add_lacking(folder));
-    }
-    add_files(folder, names);
+    n_models_around_ += is_model ? 1 : 0;
     for (const std::string& name : names) {
       const std::string path = join(folder, name);
       if (name.starts_with('.') || is_temporary_name(name)) continue;
       if (fs::is_directory(path, error)) CFCK_TRY(search(path, depth + 1));
     }
+    n_models_around_ -= is_model ? 1 : 0;
     return {};
   }
 
@@ -285,13 +288,18 @@ class ModelSearch {
   void add_files(const std::string& folder, const std::vector<std::string>& names) {
     const auto best = best_candidates(folder, names);
     if (best.empty() || best.front().rank() == kUnknownName) {
-      for (std::string& file : files_in(folder, names, true)) models_.push_back(std::move(file));
+      for (std::string& file : files_in(folder, names, true)) {
+        // What lies below a model in other formats than those of folders goes with it.
+        const bool goes_with = n_models_around_ > 0 && !format_by_suffix(file, archive_formats());
+        if (!goes_with) models_.push_back(std::move(file));
+      }
       return;
     }
     for (const Candidate& candidate : best) models_.push_back(join(folder, candidate.name));
   }
 
   std::set<fs::path> seen_;
+  int n_models_around_ = 0;  // folders above the present one that are models
   std::vector<std::string> models_;
   std::vector<std::string> left_out_;
   std::vector<std::string> lacking_;
@@ -337,6 +345,19 @@ Result<std::vector<std::string>> files_left_out(const std::string& path) {
   ModelSearch search;
   CFCK_TRY(search.search(path, 0));
   return search.take_left_out();
+}
+
+Result<std::vector<std::string>> beside_model(const std::string& folder) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) return std::vector<std::string>();
+  ModelSearch search;
+  CFCK_TRY(search.search(folder, 0));
+  std::vector<std::string> paths = search.take();
+  if (std::erase(paths, folder) == 0) return std::vector<std::string>();
+  const std::vector<std::string> others = search.take_left_out();
+  paths.insert(paths.end(), others.begin(), others.end());
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 Result<std::vector<std::string>> folders_without_weights(const std::string& path) {

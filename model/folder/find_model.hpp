@@ -30,11 +30,12 @@ Result<bool> has_model(const std::string& folder);
 
 // Returns the paths of the models that `path` stands for: itself, unless it is a folder of several.
 // These are the models in the folders of a pipeline (diffusers writes model_index.json beside
-// them), in the folders of a folder without a model of its own, and files of tensors whose names
-// are neither those of shards nor those that libraries give to models: each is a checkpoint by
-// itself. The variants of a model ("model.fp16.safetensors"), or other files that are called like
-// models, come after its folder. Sorted by their paths. Errors: kIo, kUnsupported for folders that
-// are nested too deeply.
+// them), in the folders of any other folder, whether it has a model of its own (checkpoint-500/ of
+// transformers, 2_Dense/ of sentence-transformers) or not, and files of tensors whose names are
+// neither those of shards nor those that libraries give to models: each is a checkpoint by itself.
+// The variants of a model ("model.fp16.safetensors"), or other files that are called like models,
+// come after its folder. Sorted by their paths. Errors: kIo, kUnsupported for folders that are
+// nested too deeply.
 Result<std::vector<std::string>> all_models(const std::string& path);
 
 // Returns the error for a folder without a model of its own where folders in it have some: with
@@ -45,6 +46,11 @@ std::optional<Error> models_below(const std::string& folder);
 // tensors of folders: beside a file with the name of a model, files with names of their own, and
 // the same model in another format. Sorted. Errors: those of all_models().
 Result<std::vector<std::string>> files_left_out(const std::string& path);
+
+// Returns the paths of the models and files with tensors that the folder has beside its own model,
+// or below it. Empty for a file, and for a folder without a model of its own. Sorted. Errors: those
+// of all_models().
+Result<std::vector<std::string>> beside_model(const std::string& folder);
 
 // Returns the folders of a pipeline that its model_index.json names, and that have a config.json
 // but no weights. Errors: those of all_models().

@@ -12,6 +12,7 @@
 #include "model/folder/files/folder_names.hpp"
 #include "model/folder/files/replace_folder.hpp"
 #include "model/folder/find_model.hpp"
+#include "model/folder/module_files.hpp"
 #include "model/formats/foreign_formats.hpp"
 
 namespace cfck::model {
@@ -217,7 +218,15 @@ Result<FolderContents> read_folder(const std::string& folder) {
   const std::vector<std::string> files = walk.take_files();
   FolderContents contents;
   contents.folder = folder;
-  contents.format = format_in(files);
+  // They stay as they are, unless there is nothing else.
+  std::set<std::string> of_modules = module_files(folder, files);
+  std::vector<std::string> others = files;
+  std::erase_if(others, [&](const std::string& file) { return of_modules.contains(file); });
+  contents.format = format_in(others);
+  if (contents.format == nullptr) {
+    of_modules.clear();
+    contents.format = format_in(files);
+  }
   if (contents.format == nullptr) return no_tensor_files(folder, files, true);
   contents.attribute_files = walk.take_attribute_files();
   std::set<std::string> folders_with_index;
@@ -230,7 +239,9 @@ Result<FolderContents> read_folder(const std::string& folder) {
   for (const std::string& file : files) {
     const fs::path path(file);
     const std::string name = path.filename().string();
-    if (may_be_model(name, *contents.format) || contents.named_files.contains(file)) {
+    const bool is_tensor_file =
+        may_be_model(name, *contents.format) || contents.named_files.contains(file);
+    if (is_tensor_file && !of_modules.contains(file)) {
       contents.tensor_files.push_back(file);
       if (!contents.named_files.contains(file) && may_be_shard(name, *contents.format) &&
           folders_with_index.contains(path.parent_path().string())) {

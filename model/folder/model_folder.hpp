@@ -68,7 +68,8 @@ struct FolderContents {
 // Symbolic links are followed; folders whose name begins with a dot and the remains of killed saves
 // are left out. If several formats have files in the folder, safetensors is taken, which is not
 // encoded yet, then cfck, then one of model_formats(): of these, files without the name of a model
-// are among `other_files`, also where there are no others. Errors: kNotFound for a folder without
+// are among `other_files`, also where there are no others. So are module_files(), unless there are
+// no others. Errors: kNotFound for a folder without
 // files of these formats, kCorrupt for one whose conversion was interrupted, kIo.
 Result<FolderContents> read_folder(const std::string& folder);
 

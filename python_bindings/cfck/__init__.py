@@ -43,9 +43,9 @@ if TYPE_CHECKING:
         message_info,
     )
     from ._io.on_device import DeviceWarning
-    from ._io.open import safe_open
     from ._io.reading import LeftOutWarning
     from ._io.records import RecordInfo
+    from ._io.safe_open import safe_open
     from ._io.serialize import TensorSpec, deserialize, serialize, serialize_file
     from ._io.single import compress, decompress, update
     from ._io.slices import TensorSlice
@@ -154,7 +154,7 @@ _HOMES = {
     "._evaluation.result": "Evaluation",
     "._io.message": "MessageInfo decode_message encode_message max_message_bytes message_info",
     "._io.on_device": "DeviceWarning",
-    "._io.open": "safe_open",
+    "._io.safe_open": "safe_open",
     "._io.reading": "LeftOutWarning",
     "._io.records": "RecordInfo",
     "._io.serialize": "TensorSpec deserialize serialize serialize_file",

@@ -15,7 +15,7 @@ from ._checkpoint.numpy_values import ArrayValues
 from ._checkpoint.tree import Kinds, check_tree, load_tree, save_tree
 from ._frameworks.numpy_arrays import NumpyFramework
 from ._io.archive import Archive
-from ._io.open import safe_open
+from ._io.safe_open import safe_open
 from ._io.save import write_bytes, write_file
 from ._io.summary import SaveSummary
 from ._options.kinds import LoadBytesOptions, LoadOptions, SaveBytesOptions, SaveOptions, Unpack

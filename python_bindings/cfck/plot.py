@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._common.program import reported_error, run_program
-from ._io.open import safe_open
+from ._io.safe_open import safe_open
 from ._report.figures import bands_of, errors_of, histogram_range, real_values
 from ._report.layers import group_layers
 from .errors import InvalidArgumentError

@@ -19,7 +19,7 @@ from ._io.archive import Archive
 from ._io.message import decode_with, encode_with
 from ._io.model import load_into
 from ._io.module_versions import with_versions
-from ._io.open import safe_open
+from ._io.safe_open import safe_open
 from ._io.save import MakeCalibration, write_bytes, write_file
 from ._io.summary import SaveSummary
 from ._options.kinds import (

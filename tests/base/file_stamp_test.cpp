@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,31 @@ TEST_F(FileStamps, WhatBecomesOfItsNameIsNoWrite) {
       std::filesystem::remove_all(folder_ + "_moved");
     }
   }
+}
+
+// A file that nobody holds open is known by its path alone.
+TEST_F(FileStamps, AnotherFileAtAPathIsAWrite) {
+  EXPECT_FALSE(was_written_to(path_, std::nullopt));
+  put(path_, "old");
+  EXPECT_TRUE(was_written_to(path_, std::nullopt));
+  const std::optional<FileStamp> before = stamp_of(path_);
+  wait_for_clock(*before);
+  EXPECT_FALSE(was_written_to(path_, before));
+  std::filesystem::create_hard_link(path_, folder_ + "/link");
+  EXPECT_FALSE(was_written_to(path_, before));
+  const std::optional<FileStamp> linked = stamp_of(path_);
+  wait_for_clock(*linked);
+  struct stat info {};
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  put(path_, "new");
+  const timespec times[2] = {info.st_atim, info.st_mtim};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
+  EXPECT_TRUE(was_written_to(path_, linked));
+  put(folder_ + "/other", "old");
+  std::filesystem::rename(folder_ + "/other", path_);
+  EXPECT_TRUE(was_written_to(path_, before));
+  std::filesystem::remove(path_);
+  EXPECT_TRUE(was_written_to(path_, before));
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ TEST_F(Repeated, StatisticsCountEachStoredValueOnce) {
     EXPECT_EQ(record["mean"], 2);
     EXPECT_EQ(record["max"], 5);
     EXPECT_FALSE(run({"stats", "--json", path, "w"}).json()["records"][0].contains("n_counted"));
-    const Outcome text = run({"stats", path, "many"});
+    const Outcome text = run({"stats", "--histograms", path, "many"});
     EXPECT_NE(text.out.find("each is counted once"), std::string::npos) << text.out;
   }
 }

@@ -135,7 +135,8 @@ void add_paths(CLI::App& app, ConvertOptions& options, Choices& choices) {
       "--skip-existing", options.skip_existing,
       "Skip inputs whose output exists; of folders, convert the files that the output lacks");
   app.add_flag("--newer", options.newer,
-               "Skip inputs whose output exists and is not older; replace older outputs");
+               "Skip inputs whose output exists and is not older; replace older outputs; of "
+               "folders, convert the files that are newer than in the output");
   app.add_option("-j,--jobs", options.jobs,
                  "Number of inputs to convert in parallel; default: 1. They share the CPUs unless "
                  "--threads is given. Does not affect the results")

@@ -5,11 +5,11 @@ namespace cfck::tools {
 void set_up_stats(CLI::App& app, Choices& choices) {
   StatsOptions& options = choices.stats;
   app.description(
-      "Decode tensors and describe their values: range, mean, standard deviation (of the "
-      "population), exact quantiles, zeros, NaN, Inf, a histogram within four deviations. "
-      "With --ref also show the errors, recomputed from both files: the worst error, absolute and "
-      "relative to the range of the reference, RMSE, PSNR, cosine, and for lossy tensors whether "
-      "the bound was met. Exit code 1 if it was not, or if only one side has a tensor.");
+      "Decode tensors and describe their values, one line for each: zeros, NaN, Inf, range, "
+      "median, mean, standard deviation (of the population). With --ref also show the errors, "
+      "recomputed from both files: the worst error, RMSE, PSNR relative to the range of the "
+      "reference, cosine, and for lossy tensors whether the bound was met. Exit code 1 if it was "
+      "not, or if only one side has a tensor.");
   app.add_option("FILE", options.path, kAnyFile)->required()->option_text(" ");
   app.add_option("NAME", options.patterns, "Names or shell patterns; default: all tensors")
       ->option_text("...");
@@ -20,11 +20,18 @@ void set_up_stats(CLI::App& app, Choices& choices) {
   app.add_flag("--common", options.common, "With --ref: skip tensors that only one side has")
       ->needs(reference)
       ->option_text(" ");
-  app.add_flag("--ascii", options.ascii, "Draw with #; the default where the locale is not UTF-8");
+  CLI::Option* histograms = app.add_flag(
+      "--histograms", options.histograms,
+      "All figures of each tensor: also exact quantiles, relative errors, and a histogram within "
+      "four deviations");
+  app.add_flag("--ascii", options.ascii, "Draw with #; the default where the locale is not UTF-8")
+      ->needs(histograms)
+      ->option_text(" ");
   add_limits(app, options.limits);
   add_common(app, choices);
   set_footer(app,
              "  cfck stats model.cfck '*.weight'\n"
+             "  cfck stats --histograms model.cfck head.weight\n"
              "  cfck stats --quiet small.cfck --ref model.safetensors\n");
   choices.input_paths.push_back(&options.path);
   choices.input_paths.push_back(&options.reference);

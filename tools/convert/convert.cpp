@@ -20,6 +20,7 @@
 #include "tools/convert/encode_options.hpp"
 #include "tools/convert/report.hpp"
 #include "tools/output/interrupt.hpp"
+#include "tools/output/left_out.hpp"
 #include "tools/output/standard_streams.hpp"
 
 namespace cfck::tools {
@@ -106,11 +107,13 @@ struct FilePlan : ConvertPlan {
 // Error: kInvalidArgument for a pipeline or a folder of models, which are no model together.
 Result<void> check_one_model(const std::string& folder) {
   CFCK_TRY_ASSIGN(const auto models, model::all_models(folder));
+  // Others beside its own model are named in a warning.
+  if (std::find(models.begin(), models.end(), folder) != models.end()) return {};
   std::string names;
   for (const std::string& path : models) {
     if (!is_folder(path)) continue;
     const std::string name = fs::path(path).lexically_relative(folder).generic_string();
-    if (name != ".") names.append(names.empty() ? "" : ", ").append(escaped(name));
+    names.append(names.empty() ? "" : ", ").append(escaped(name));
   }
   if (names.empty()) return {};
   return invalid_argument("the folder '" + escaped(folder) + "' has several models, in " + names +
@@ -133,22 +136,6 @@ Result<FilePlan> plan_file(const ConvertOptions& options) {
   return plan;
 }
 
-// Names what is beside the model of a folder that becomes a file: its variants and other files.
-Result<void> add_other_models(const std::string& folder, std::vector<std::string>& warnings) {
-  CFCK_TRY_ASSIGN(auto files, model::files_left_out(folder));
-  CFCK_TRY_ASSIGN(const auto models, model::all_models(folder));
-  std::copy_if(models.begin(), models.end(), std::back_inserter(files),
-               [](const std::string& path) { return !is_folder(path); });
-  const bool has_model = std::find(models.begin(), models.end(), folder) != models.end();
-  if (!has_model || files.empty()) return {};
-  std::string names;
-  for (const std::string& file : files) {
-    names.append(names.empty() ? "'" : ", '").append(escaped(file)).append("'");
-  }
-  warnings.push_back("other files with tensors in the folder were not converted: " + names);
-  return {};
-}
-
 Result<ConvertReport> convert_file(const ConvertOptions& options, const ProgressPlace& place) {
   CFCK_TRY_ASSIGN(const FilePlan plan, plan_file(options));
   const FileConversion conversion{options.input,
@@ -169,7 +156,8 @@ Result<ConvertReport> convert_file(const ConvertOptions& options, const Progress
   if (is_folder(options.input)) {
     CFCK_TRY_ASSIGN(const auto found, model::model_files(options.input));
     report.warnings = model::unread_warnings(found, {});
-    CFCK_TRY(add_other_models(options.input, report.warnings));
+    CFCK_TRY_ASSIGN(const auto others, model::beside_model(options.input));
+    if (!others.empty()) report.warnings.push_back(left_out_text(others, "not converted"));
   }
   return report;
 }

@@ -29,7 +29,7 @@ struct ConvertOptions {
   bool force = false;          // replace what exists
   bool skip_existing = false;  // pass over inputs whose output exists
   bool newer = false;          // likewise, unless the input is newer, whose output is replaced
-  bool only_missing = false;   // of a folder: only the files that the output lacks
+  bool only_outdated = false;  // of a folder: only the files that outdated_in_output() names
   bool parents = false;        // keep the folders of inputs under `output_folder`
   std::optional<std::uint64_t> max_shard_bytes;  // OUT is a folder of shards
   Limits limits;                                 // for .cfck files that are read
@@ -68,12 +68,15 @@ bool makes_file(const ConvertOptions& options);
 Result<std::string> conversion_output(const ConvertOptions& options);
 Result<std::string> folder_output(const ConvertOptions& options);
 // Returns the files that the conversion of a folder would write and that its output, which is
-// there, lacks. Errors: those of the input.
-struct MissingFiles {
+// there, lacks; with `newer` also those that are older there than their inputs. Errors: those of
+// the input.
+struct OutdatedFiles {
   std::vector<std::string> names;  // as they would be written
-  bool stand_alone = true;         // none is an index, or a shard of one: they can be added
+  // They can be written without the others: none is an index, nor a shard that an index names and
+  // that the output lacks.
+  bool one_by_one = true;
 };
-Result<MissingFiles> missing_in_output(const ConvertOptions& options);
+Result<OutdatedFiles> outdated_in_output(const ConvertOptions& options);
 // Returns the name of an input under the folder of all outputs: its last part, or all of it.
 // Error: kInvalidArgument for a path that leads out of the current folder.
 Result<std::string> name_in_output(const ConvertOptions& options, const std::string& input);

@@ -53,12 +53,7 @@ class ChangeGuard {
       : path_(std::move(path)), before_(detail::stamp_of(path_)) {}
 
   Result<void> check() const {
-    const auto now = detail::stamp_of(path_);
-    const bool same = now && before_
-                          ? now->is_same_file(*before_) && now->n_bytes == before_->n_bytes &&
-                                now->contents_ns == before_->contents_ns
-                          : !now && !before_;
-    if (same) return {};
+    if (!detail::was_written_to(path_, before_)) return {};
     return io_error("'" + escaped(path_) +
                     "' changed while it was read; the output was discarded. Try again when nothing "
                     "writes to it");

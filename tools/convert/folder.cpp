@@ -79,12 +79,12 @@ class FolderConversion {
   Result<ConvertReport> run(const ProgressPlace& place);
   Result<ConvertPlan> plan();
   Result<std::string> wanted_output() const;
-  Result<MissingFiles> missing();
+  Result<OutdatedFiles> outdated();
   bool has_checkpoints() const { return !training_.checkpoints.empty(); }
 
  private:
   Result<void> choose_output();
-  void keep_missing();
+  void keep_outdated();
   Result<void> name_training_files();
   Result<std::uint64_t> probe_all() const;
   Result<void> convert_states(const std::string& out, ProgressBar& bar);
@@ -93,6 +93,9 @@ class FolderConversion {
   void add_warnings();
 
   std::string input_path(const std::string& name) const { return contents_.folder + "/" + name; }
+  // Calls `take` with the input and the output, relative paths, of every file that is written.
+  template <class Take>
+  void for_each_file(const Take& take) const;
   // The file whose permissions an output has: the one it replaces, or the input.
   std::string replaced_or(const std::string& output, const std::string& input) const {
     std::error_code ignored;
@@ -314,58 +317,78 @@ Result<ConvertPlan> FolderConversion::plan() {
   return ConvertPlan{report_.output, decoded_bytes};
 }
 
-Result<MissingFiles> FolderConversion::missing() {
+// Whether an output has to be written: it is missing, or it may be older than its input.
+bool is_outdated(const std::string& output, const std::string& input, bool newer) {
+  std::error_code error;
+  const auto written = fs::last_write_time(output, error);
+  if (error) return true;
+  const auto changed = fs::last_write_time(input, error);
+  return newer && !error && changed > written;
+}
+
+template <class Take>
+void FolderConversion::for_each_file(const Take& take) const {
+  std::size_t at = 0;
+  for (const auto* inputs : {&contents_.tensor_files, &training_.checkpoints, &training_.states}) {
+    for (const std::string& input : *inputs) take(input, written_.tensor_files[at++]);
+  }
+  for (std::size_t i = 0; i < contents_.index_files.size(); ++i) {
+    take(contents_.index_files[i], written_.index_files[i]);
+  }
+  for (const std::string& name : contents_.other_files) take(name, name);
+}
+
+Result<OutdatedFiles> FolderConversion::outdated() {
   CFCK_TRY_ASSIGN(const std::string out, wanted_output());
   CFCK_TRY_ASSIGN(written_, model::converted_names(contents_, to_));
   CFCK_TRY(name_training_files());
-  MissingFiles missing;
-  const auto lacks = [&](const std::string& name) {
+  OutdatedFiles outdated;
+  for_each_file([&](const std::string& input, const std::string& name) {
+    const std::string output = (fs::path(out) / name).string();
+    if (!is_outdated(output, input_path(input), options_.newer)) return;
+    outdated.names.push_back(name);
     std::error_code ignored;
-    return !fs::exists(fs::path(out) / name, ignored);
-  };
-  for (const auto* list : {&written_.tensor_files, &written_.index_files, &contents_.other_files}) {
-    std::copy_if(list->begin(), list->end(), std::back_inserter(missing.names), lacks);
-  }
-  for (std::size_t i = 0; i < contents_.tensor_files.size(); ++i) {
-    const bool is_shard = contents_.named_files.contains(contents_.tensor_files[i]);
-    if (is_shard && lacks(written_.tensor_files[i])) missing.stand_alone = false;
-  }
-  for (const std::string& name : written_.index_files) {
-    if (lacks(name)) missing.stand_alone = false;
-  }
-  return missing;
+    const auto& indexes = contents_.index_files;
+    const bool is_index = std::find(indexes.begin(), indexes.end(), input) != indexes.end();
+    // A shard that changes while its index stays has the same names. Those that are tied are in
+    // the indexes of other formats only.
+    const bool may_change = to_.encodes && fs::exists(output, ignored);
+    const bool is_shard = contents_.named_files.contains(input);
+    if (is_index || (is_shard && !may_change)) outdated.one_by_one = false;
+  });
+  return outdated;
 }
 
-// Leaves only what the output lacks, files that stand alone.
-void FolderConversion::keep_missing() {
-  std::vector<std::string> outputs;
-  std::size_t at = 0;
-  for (auto* inputs : {&contents_.tensor_files, &training_.checkpoints, &training_.states}) {
-    std::erase_if(*inputs, [&](const std::string&) {
-      const std::string& output = written_.tensor_files[at++];
-      std::error_code ignored;
-      const bool is_there = fs::exists(output_ + "/" + output, ignored);
-      if (!is_there) outputs.push_back(output);
-      return is_there;
-    });
-  }
-  written_.tensor_files = std::move(outputs);
-  for (auto* names : {&contents_.other_files, &contents_.outside_files, &written_.other_files}) {
-    std::erase_if(*names, [&](const std::string& name) {
-      std::error_code ignored;
-      return fs::exists(output_ + "/" + name, ignored);
-    });
-  }
+// Leaves only the files that outdated() names, which are written without the others.
+void FolderConversion::keep_outdated() {
   contents_.index_files.clear();
   written_.index_files.clear();
-  written_.stays = true;
+  std::set<std::string> kept;  // by their inputs
+  std::vector<std::string> tensor_files;
+  bool replaces = false;
+  for_each_file([&](const std::string& input, const std::string& name) {
+    const std::string output = output_ + "/" + name;
+    if (!is_outdated(output, input_path(input), options_.newer)) return;
+    std::error_code ignored;
+    replaces = replaces || fs::exists(output, ignored);
+    kept.insert(input);
+    if (name != input) tensor_files.push_back(name);
+  });
+  const auto is_current = [&](const std::string& input) { return !kept.contains(input); };
+  for (auto* names : {&contents_.tensor_files, &training_.checkpoints, &training_.states,
+                      &contents_.other_files, &contents_.outside_files, &written_.other_files}) {
+    std::erase_if(*names, is_current);
+  }
+  written_.tensor_files = std::move(tensor_files);
+  // What replaces files does so in one step for all of them.
+  written_.stays = !replaces;
 }
 
 Result<ConvertReport> FolderConversion::run(const ProgressPlace& place) {
   CFCK_TRY(check_direction(options_, from_, to_));
   CFCK_TRY(choose_output());
-  if (options_.only_missing) keep_missing();
   CFCK_TRY_ASSIGN(indexes_, model::ConvertedIndexes::read(contents_, options_.limits));
+  if (options_.only_outdated) keep_outdated();
   if (options_.dry_run) {
     CFCK_TRY(convert_all(output_, place));
     CFCK_TRY(write_rest(output_));
@@ -426,9 +449,9 @@ Result<std::string> folder_output(const ConvertOptions& options) {
   return conversion.wanted_output();
 }
 
-Result<MissingFiles> missing_in_output(const ConvertOptions& options) {
+Result<OutdatedFiles> outdated_in_output(const ConvertOptions& options) {
   CFCK_TRY_ASSIGN(FolderConversion conversion, open_folder(options));
-  return conversion.missing();
+  return conversion.outdated();
 }
 
 Result<ConvertPlan> plan_folder(const ConvertOptions& options) {

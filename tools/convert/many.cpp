@@ -33,7 +33,7 @@ struct Task {
   std::uint64_t decoded_bytes = 0;
   std::optional<Result<ConvertReport>> result;  // as soon as there is one
   bool is_skipped = false;                      // its output is there
-  std::vector<std::string> missing;             // files that an output folder lacks
+  std::vector<std::string> outdated;            // files that an output folder lacks, or are older
   double seconds = 0;
 
   bool is_settled() const { return result.has_value() || is_skipped; }
@@ -114,7 +114,8 @@ fs::file_time_type last_written(const std::string& path) {
   return last;
 }
 
-// Decides about an input whose output may be there already.
+// Decides about an input whose output may be there already. Where it fails to read the input, the
+// conversion says why.
 void skip_existing(Task& task, const std::string& output) {
   ConvertOptions& options = task.options;
   std::error_code ignored;
@@ -125,23 +126,20 @@ void skip_existing(Task& task, const std::string& output) {
   const bool is_folder_to_folder =
       is_folder(options.input) && is_folder(output) && !options.max_shard_bytes;
   if (is_folder_to_folder) {
-    if (auto missing = missing_in_output(options)) {
-      task.missing = std::move(missing->names);
+    if (auto outdated = outdated_in_output(options)) {
+      task.outdated = std::move(outdated->names);
       // A target in bytes applies to all files together.
       const auto target = error_target(options.encode);
       const bool has_target = !target || *target;
-      if (!task.missing.empty() && missing->stand_alone && !has_target && !options.newer) {
-        options.only_missing = true;
-        options.force = true;  // of the folder; the files that are there stay
-        options.output = output;
-        return;
-      }
+      options.only_outdated = !task.outdated.empty() && outdated->one_by_one && !has_target;
+      task.is_skipped = task.outdated.empty() || (!options.newer && !options.only_outdated);
+    } else {
+      task.is_skipped = !options.newer;
     }
+  } else {
+    task.is_skipped = !options.newer || last_written(options.input) <= last_written(output);
   }
-  // --newer converts what is missing, as if the output were older.
-  task.is_skipped = !options.newer ||
-                    (task.missing.empty() && last_written(options.input) <= last_written(output));
-  if (!task.is_skipped) options.force = true;
+  if (!task.is_skipped) options.force = true;  // files of the folder that are current stay
   options.output = output;
 }
 
@@ -304,7 +302,7 @@ struct BatchTotals {
 int report_task(const Task& task, Console& console, BatchTotals& totals) {
   if (task.is_skipped) {
     ++totals.n_skipped;
-    report_skipped(console, task.options, task.missing);
+    report_skipped(console, task.options, task.outdated);
     return kExitOk;
   }
   const auto& result = *task.result;
@@ -315,10 +313,11 @@ int report_task(const Task& task, Console& console, BatchTotals& totals) {
     totals.failures.push_back({task.options.input, reported.error()});
     return fail_conversion(console, reported.error(), task.options.input);
   }
-  if (task.options.only_missing && !console.json()) {
-    console.say(fmt::format("  only what '{}' lacked was converted: {} {}\n",
-                            escaped(task.options.output), task.missing.size(),
-                            task.missing.size() == 1 ? "file" : "files"));
+  if (task.options.only_outdated && !console.json()) {
+    console.say(fmt::format("  only what '{}' lacked{} was converted: {} {}\n",
+                            escaped(task.options.output),
+                            task.options.newer ? ", or had older," : "", task.outdated.size(),
+                            task.outdated.size() == 1 ? "file" : "files"));
   }
   for (const ConvertedFile& file : result->files) {
     totals.input_bytes += file.input_bytes;

@@ -15,6 +15,7 @@
 #include "tools/inspect/tensor_errors.hpp"
 #include "tools/inspect/tensor_set.hpp"
 #include "tools/output/interrupt.hpp"
+#include "tools/output/left_out.hpp"
 #include "tools/output/progress_bar.hpp"
 
 namespace cfck::tools {

@@ -10,9 +10,9 @@
 #include "base/text.hpp"
 #include "model/folder/find_model.hpp"
 #include "tools/inspect/inspect.hpp"
-#include "tools/inspect/model_pairs.hpp"
 #include "tools/inspect/tensor_set.hpp"
 #include "tools/output/interrupt.hpp"
+#include "tools/output/left_out.hpp"
 #include "tools/output/listing.hpp"
 #include "tools/output/progress_bar.hpp"
 

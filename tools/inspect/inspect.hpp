@@ -43,6 +43,7 @@ struct StatsOptions {
   std::vector<std::string> patterns;  // names or shell patterns; none: all tensors
   std::string reference;              // to compare with; empty: nothing
   bool common = false;                // pass over tensors that only one side has
+  bool histograms = false;            // all figures of each tensor, not a line of a table
   bool ascii = false;
   Limits limits;
 };

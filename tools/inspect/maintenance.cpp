@@ -11,6 +11,7 @@
 #include "model/formats/foreign_formats.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/interrupt.hpp"
+#include "tools/output/left_out.hpp"
 #include "tools/output/progress_bar.hpp"
 #include "tools/output/watched_files.hpp"
 
@@ -94,6 +95,7 @@ int run_compact(const CompactOptions& options, Console& console) {
   catch_interrupts();
   int code = kExitOk;
   for (const std::string& path : options.paths) {
+    warn_of_other_models(console, path, "not compacted");
     const int result = compact_model(path, options, console);
     code = worse_exit_code(code, result);
     if (interrupt_signal() != 0) return result;

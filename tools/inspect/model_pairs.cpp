@@ -64,20 +64,6 @@ Result<std::vector<ModelPair>> model_pairs(const std::string& a, const std::stri
   return list;
 }
 
-void warn_of_files_left_out(Console& console, const std::string& path, std::string_view left_out) {
-  constexpr std::size_t kMaxNamed = 5;
-  const auto files = model::files_left_out(path);
-  if (!files || files->empty()) return;
-  std::string text =
-      files->size() == 1
-          ? fmt::format("1 other file with tensors was {}: ", left_out)
-          : fmt::format("{} other files with tensors were {}: ", files->size(), left_out);
-  for (std::size_t i = 0; i < std::min(files->size(), kMaxNamed); ++i) {
-    text.append(i == 0 ? "" : ", ").append(escaped((*files)[i]));
-  }
-  console.warn(files->size() > kMaxNamed ? text + ", ..." : text);
-}
-
 namespace {
 
 Result<bool> same_bytes(const std::string& a, const std::string& b) {

@@ -3,11 +3,9 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cfck/status.hpp"
-#include "tools/output/console.hpp"
 
 namespace cfck::tools {
 
@@ -20,10 +18,6 @@ struct ModelPair {
 // their names. Those of folders with several are paired by their paths in the folders, where files
 // of different formats have the same name without their suffixes. Errors: those of all_models().
 Result<std::vector<ModelPair>> model_pairs(const std::string& a, const std::string& b);
-
-// Says on standard error which files with tensors of the folder are left out: "not shown" and so
-// on. Nothing for a file.
-void warn_of_files_left_out(Console& console, const std::string& path, std::string_view left_out);
 
 // Compares the files that model::files_left_out() names of two folders. Returns the names of those
 // that differ byte for byte, or that only one of the folders has, in any format. Errors: kIo.

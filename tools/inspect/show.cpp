@@ -1,9 +1,7 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <functional>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -15,9 +13,9 @@
 #include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
 #include "tools/inspect/inspect.hpp"
-#include "tools/inspect/model_pairs.hpp"
+#include "tools/output/left_out.hpp"
 #include "tools/output/listing.hpp"
-#include "tools/output/terminal.hpp"
+#include "tools/output/table.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -124,16 +122,20 @@ RowTotals totals_of(const std::vector<ShownRow>& rows) {
 }
 
 // Two columns are shown only where something is lossy, and the last where codec spectral is used.
-constexpr std::size_t kAllColumns = 11;
+// Columns go first that say least: the ratio follows from the bits, raw bytes from dtype and shape.
+using Kind = TableColumn::Kind;
+constexpr TableColumn kColumns[] = {
+    {"name", Kind::kName},       {"dtype", Kind::kText, 5},      {"shape", Kind::kText, 6},
+    {"codec", Kind::kName},      {"raw", Kind::kNumber, 2},      {"stored", Kind::kNumber},
+    {"ratio", Kind::kNumber, 1}, {"bits/weight", Kind::kNumber}, {"bound", Kind::kText, 3},
+    {"max err", Kind::kNumber},  {"NMSE dB", Kind::kNumber, 4}};
+constexpr std::size_t kAllColumns = std::size(kColumns);
 constexpr std::size_t kLossyColumns = 10;
 constexpr std::size_t kLosslessColumns = 8;
-constexpr std::size_t kNameColumn = 0;
-constexpr std::size_t kCodecColumn = 3;
-using Cells = std::array<std::string, kAllColumns>;
 
 std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
-Cells cells_of(const TensorRow& row) {
+std::vector<std::string> cells_of(const TensorRow& row) {
   std::string codec = row.codec;
   if (!row.shares_with.empty()) codec = row.kind + " of " + escaped(row.shares_with);
   return {row.hidden         ? "(hidden)"
@@ -151,64 +153,7 @@ Cells cells_of(const TensorRow& row) {
           row.error && row.error->quality ? decibel_text(nmse_decibels(*row.error)) : "-"};
 }
 
-// Passes the text on in parts: fresh memory for all of it takes longer than writing it.
-void print_full(Console& console, std::string& text) {
-  constexpr std::size_t kPartBytes = std::size_t{1} << 16;
-  if (text.size() < kPartBytes) return;
-  console.print(text);
-  text.clear();
-}
-
-// A column of the table that is printed.
-struct Column {
-  std::size_t cell;
-  std::size_t width;
-};
-
-void append_line(std::string& text, const Cells& cells, std::span<const Column> columns) {
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    const auto [cell, width] = columns[i];
-    const std::size_t n_columns = columns_of(cells[cell]);
-    const std::size_t padding = width - std::min(n_columns, width);
-    const bool is_number = cell >= 4 && cell != kLosslessColumns;
-    if (i > 0) text += "  ";
-    if (is_number) text.append(padding, ' ');
-    text += n_columns <= width ? cells[cell] : shortened(cells[cell], width);
-    if (!is_number) text.append(padding, ' ');
-  }
-  text += '\n';
-}
-
-std::size_t line_columns(std::span<const Column> columns) {
-  std::size_t n = 2 * (columns.size() - 1);
-  for (const Column& column : columns) n += column.width;
-  return n;
-}
-
-// Where a line would not fit the terminal, columns go that say least, so that names stay whole.
-// Where that is not enough, names are shortened, and what names a base. Never in a pipe.
-void fit_terminal(std::vector<Column>& columns) {
-  // The ratio follows from the bits, raw bytes from dtype and shape; then bound, NMSE, dtype,
-  // shape.
-  static constexpr std::size_t kFirstToGo[] = {6, 4, 8, 10, 1, 2};
-  constexpr std::size_t kFewestColumns = 12;
-  const auto n_columns = terminal_columns(STDOUT_FILENO);
-  if (!n_columns) return;
-  for (const std::size_t cell : kFirstToGo) {
-    if (line_columns(columns) <= *n_columns) return;
-    std::erase_if(columns, [&](const Column& column) { return column.cell == cell; });
-  }
-  for (Column& column : columns) {
-    const std::size_t n_needed = line_columns(columns);
-    const bool is_name = column.cell == kNameColumn || column.cell == kCodecColumn;
-    if (!is_name || n_needed <= *n_columns || column.width <= kFewestColumns) continue;
-    column.width -= std::min(n_needed - *n_columns, column.width - kFewestColumns);
-  }
-}
-
-void print_table(Console& console, const std::vector<ShownRow>& rows) {
-  static const Cells kHeader = {"name",  "dtype",       "shape", "codec",   "raw",    "stored",
-                                "ratio", "bits/weight", "bound", "max err", "NMSE dB"};
+void print_rows(Console& console, const std::vector<ShownRow>& rows) {
   const auto any = [&](const auto& has) {
     return std::any_of(rows.begin(), rows.end(), [&](const ShownRow& shown) {
       return shown.row->error && has(*shown.row->error);
@@ -216,34 +161,11 @@ void print_table(Console& console, const std::vector<ShownRow>& rows) {
   };
   const bool any_lossy = any([](const RecordError&) { return true; });
   const bool any_quality = any([](const RecordError& error) { return error.quality.has_value(); });
-  const std::size_t n_cells = any_quality ? kAllColumns
-                              : any_lossy ? kLossyColumns
-                                          : kLosslessColumns;
-  std::vector<Column> columns;
-  for (std::size_t i = 0; i < n_cells; ++i) columns.push_back({i, kHeader[i].size()});
-  for (const ShownRow& shown : rows) {
-    const Cells line = cells_of(*shown.row);
-    for (Column& column : columns) {
-      column.width = std::max(column.width, columns_of(line[column.cell]));
-    }
-  }
-  fit_terminal(columns);
-  std::string header;
-  append_line(header, kHeader, columns);
-  header.pop_back();
-  console.print(console.bold(header) + "\n");
-  std::string text;
-  for (const ShownRow& shown : rows) {
-    append_line(text, cells_of(*shown.row), columns);
-    print_full(console, text);
-  }
-  console.print(text);
-  if (columns.size() != n_cells) {
-    console.print(
-        fmt::format("{} columns do not fit the terminal; --json, a pipe or a wider one shows "
-                    "them\n",
-                    n_cells - columns.size()));
-  }
+  const std::size_t n_columns = any_quality ? kAllColumns
+                                : any_lossy ? kLossyColumns
+                                            : kLosslessColumns;
+  print_table(console, std::span(kColumns).first(n_columns), rows.size(),
+              [&](std::size_t i) { return cells_of(*rows[i].row); });
 }
 
 // "lossless 101 (74.1 MB), raw 2 (1.02 kB), duplicate 1"
@@ -318,7 +240,7 @@ void print_text(Console& console, const Model& model, const ShowOptions& options
   }
   if (!console.quiet() && !rows.empty()) {
     console.print("\n");
-    print_table(console, rows);
+    print_rows(console, rows);
   }
 }
 

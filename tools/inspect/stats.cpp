@@ -5,18 +5,21 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/text.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/inspect/model_pairs.hpp"
 #include "tools/inspect/reading_bar.hpp"
+#include "tools/inspect/stats_table.hpp"
 #include "tools/inspect/tensor_errors.hpp"
 #include "tools/inspect/tensor_set.hpp"
 #include "tools/inspect/tensor_stats.hpp"
 #include "tools/measure/bound_check.hpp"
 #include "tools/measure/values.hpp"
 #include "tools/output/interrupt.hpp"
+#include "tools/output/left_out.hpp"
 #include "tools/output/loss.hpp"
 #include "tools/output/progress_bar.hpp"
 
@@ -27,23 +30,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kBarColumns = 40;
 constexpr std::uint64_t kPassesOfStats = 3;  // over the values of a tensor, as a rule
-
-// Whether a lossy tensor is within its maximum error, and whether the index is right.
-struct BoundReport {
-  bool kept = false;
-  std::uint64_t n_beyond = 0;
-  std::uint64_t first_beyond = 0;
-  bool index_agrees = false;
-};
-
-// The result for one tensor.
-struct TensorReport {
-  const StoredTensor* tensor = nullptr;
-  std::optional<TensorStats> stats;
-  std::optional<Error> failure;  // instead of stats
-  std::optional<TensorErrors> errors;
-  std::optional<BoundReport> bound;
-};
 
 struct StatsReport {
   std::vector<TensorReport> tensors;
@@ -169,11 +155,6 @@ void append_histogram(std::string& text, const TensorStats& stats, bool ascii) {
   }
 }
 
-bool has_request(const RecordError& error) {
-  const bool has_target = error.quality && error.quality->target.kind != TargetKind::kNone;
-  return has_target || error.bound.kind != BoundKind::kNone;
-}
-
 std::string request_text(const RecordError& error) {
   if (!has_request(error)) return "no maximum error";
   const bool has_target = error.quality && error.quality->target.kind != TargetKind::kNone;
@@ -220,7 +201,7 @@ std::string report_text(const TensorReport& report, const Console& console, bool
                         ? fmt::format("exceeded by {} values", report.bound->n_beyond)
                         : fmt::format("{} NaN or infinities have changed", report.bound->n_beyond));
   }
-  if (stats.n_finite > 0 && !console.quiet()) append_histogram(text, stats, ascii);
+  if (stats.n_finite > 0) append_histogram(text, stats, ascii);
   return text;
 }
 
@@ -306,26 +287,68 @@ void print_json(Console& console, const StatsOptions& options, const StatsReport
 
 void print_text(Console& console, const StatsOptions& options, const StatsReport& all) {
   const bool ascii = options.ascii || !locale_is_utf8();
-  bool separate = false;
+  std::vector<const TensorReport*> reports;
   for (const TensorReport& report : all.tensors) {
-    if (!report.stats) continue;
-    if (std::exchange(separate, true)) console.print("\n");
-    console.print(report_text(report, console, ascii));
+    if (report.stats && !console.quiet()) reports.push_back(&report);
+  }
+  if (!options.histograms && !reports.empty()) print_stats_table(console, reports);
+  for (std::size_t i = 0; i < reports.size() && options.histograms; ++i) {
+    if (i > 0) console.print("\n");
+    console.print(report_text(*reports[i], console, ascii));
   }
   if (all.total) {
-    console.print(fmt::format("{}all {} compared floats: {}\n", separate ? "\n" : "",
+    console.print(fmt::format("{}all {} compared floats: {}\n", reports.empty() ? "" : "\n",
                               all.total->n_values(), all.total->text()));
   }
 }
 
-Result<int> stats(const StatsOptions& options, Console& console) {
+// What the models of a folder have in common.
+struct Several {
+  std::set<std::string> unmatched;  // names or patterns of which each has to match somewhere
+  bool separate = false;            // a model was described before
+};
+
+// Returns the patterns that match a tensor of the set, and takes them out of `unmatched`.
+std::vector<std::string> take_matching(const TensorSet& set, const StatsOptions& options,
+                                       Several& several) {
+  std::vector<std::string> matching;
+  for (const std::string& pattern : options.patterns) {
+    const auto all = set.tensors();
+    const bool matches = std::any_of(all.begin(), all.end(), [&](const StoredTensor& tensor) {
+      return is_selected(tensor.name, {pattern});
+    });
+    if (!matches) continue;
+    matching.push_back(pattern);
+    several.unmatched.erase(pattern);
+  }
+  return matching;
+}
+
+// Returns the tensors to describe. Of one of several models, a pattern that matches nothing in it
+// is no error.
+Result<std::vector<const StoredTensor*>> select(const TensorSet& set, const StatsOptions& options,
+                                                Several* several) {
+  if (several == nullptr || options.patterns.empty()) {
+    return select_tensors(set, options.patterns);
+  }
+  const auto matching = take_matching(set, options, *several);
+  if (matching.empty()) return std::vector<const StoredTensor*>();
+  return select_tensors(set, matching);
+}
+
+Result<int> stats(const StatsOptions& options, Console& console, Several* several = nullptr) {
   CFCK_TRY_ASSIGN(TensorSet set, TensorSet::open(options.path, options.limits));
   std::optional<TensorSet> reference;
   if (!options.reference.empty()) {
     CFCK_TRY_ASSIGN(reference, TensorSet::open(options.reference, options.limits));
   }
-  const auto selected = select_tensors(set, options.patterns);
+  const auto selected = select(set, options, several);
   if (!selected) return with_path(selected.error(), options.path);
+  const bool says_something = !console.quiet() || !options.reference.empty();
+  if (several != nullptr && !selected->empty() && !console.json() && says_something) {
+    console.print(fmt::format("{}{}:\n", std::exchange(several->separate, true) ? "\n" : "",
+                              console.bold(escaped(options.path))));
+  }
   std::uint64_t total_bytes = 0;
   for (const StoredTensor* tensor : *selected) total_bytes += tensor->n_bytes;
   std::optional<ProgressBar> bar;
@@ -356,6 +379,7 @@ Result<int> stats(const StatsOptions& options, Console& console) {
 int stats_of_models(const StatsOptions& options, const std::vector<ModelPair>& models,
                     Console& console) {
   int code = kExitOk;
+  Several several{{options.patterns.begin(), options.patterns.end()}};
   for (const ModelPair& pair : models) {
     const std::string& path = pair.a ? *pair.a : *pair.b;
     const bool is_single = !options.reference.empty() && !(pair.a && pair.b);
@@ -367,13 +391,17 @@ int stats_of_models(const StatsOptions& options, const std::vector<ModelPair>& m
       code = worse_exit_code(code, kExitDifference);
       continue;
     }
-    if (!console.json()) console.print(fmt::format("{}:\n", console.bold(escaped(path))));
     StatsOptions of_model = options;
     of_model.path = path;
     if (pair.b && !options.reference.empty()) of_model.reference = *pair.b;
-    const auto result = stats(of_model, console);
+    const auto result = stats(of_model, console, &several);
     if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
     code = worse_exit_code(code, result ? *result : console.fail(result.error(), path));
+  }
+  for (const std::string& pattern : several.unmatched) {
+    const Error error = not_found("no model of the folder has a tensor '" + escaped(pattern) +
+                                  "'; cfck inspect lists the names");
+    code = worse_exit_code(code, console.fail(error, options.path));
   }
   return code;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,10 +15,12 @@
 #include "model/folder/find_model.hpp"
 #include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
+#include "model/folder/shard_index.hpp"
 #include "model/formats/archive_format.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/inspect/tensor_set.hpp"
 #include "tools/output/interrupt.hpp"
+#include "tools/output/left_out.hpp"
 #include "tools/output/progress_bar.hpp"
 
 namespace cfck::tools {
@@ -251,19 +254,50 @@ bool verify_one(const std::string& path, const VerifyOptions& options, Console& 
   return true;
 }
 
-// Leaves out what is beside the model of a folder: its .cfck files are checked with the model, and
-// others have no checksums.
-void drop_files_beside(std::vector<std::string>& models) {
+// True for a folder whose model is in another format, which has no hashes.
+bool has_no_hashes(const std::string& folder) {
+  const auto found = model::find_model(folder);
+  if (!found) return false;
+  const auto index = model::parse_index_name(std::filesystem::path(*found).filename().string());
+  return index ? index->format != &model::cfck_format()
+               : !model::has_suffix_of(*found, model::cfck_format());
+}
+
+// Takes out what is beside the model of `folder` or below it, and returns it: .cfck files beside it
+// are checked with the model, and others have no checksums.
+std::vector<std::string> take_files_beside(const std::string& folder,
+                                           std::vector<std::string>& models) {
   namespace fs = std::filesystem;
-  const std::vector<std::string> all = models;
-  std::erase_if(models, [&](const std::string& path) {
+  std::vector<std::string> beside;
+  const bool has_model = std::find(models.begin(), models.end(), folder) != models.end();
+  const auto is_beside = [&](const std::string& path) {
     std::error_code ignored;
-    if (fs::is_directory(path, ignored)) return false;
-    const fs::path folder = fs::path(path).parent_path();
-    return std::any_of(all.begin(), all.end(), [&](const std::string& other) {
-      return fs::is_directory(other, ignored) && fs::equivalent(other, folder, ignored);
+    if (fs::is_directory(path, ignored)) {
+      return has_model && path != folder && has_no_hashes(path) && !has_no_hashes(folder);
+    }
+    const fs::path parent = fs::path(path).parent_path();
+    return std::any_of(models.begin(), models.end(), [&](const std::string& other) {
+      return fs::is_directory(other, ignored) && fs::equivalent(other, parent, ignored);
     });
+  };
+  std::copy_if(models.begin(), models.end(), std::back_inserter(beside), is_beside);
+  std::erase_if(models, [&](const std::string& path) {
+    return std::find(beside.begin(), beside.end(), path) != beside.end();
   });
+  return beside;
+}
+
+// Names what is beside models and has no hashes. Files of .cfck were checked.
+void warn_of_unchecked(const std::string& path, std::vector<std::string> files, Console& console) {
+  const auto left_out = model::files_left_out(path);
+  if (left_out) files.insert(files.end(), left_out->begin(), left_out->end());
+  std::erase_if(files, [](const std::string& file) {
+    return model::has_suffix_of(file, model::cfck_format());
+  });
+  std::sort(files.begin(), files.end());
+  if (!files.empty()) {
+    console.warn(left_out_text(files, "not checked, as only .cfck files have hashes"));
+  }
 }
 
 // Reports the folders of a pipeline that lack their weights.
@@ -296,7 +330,7 @@ int run_verify(const VerifyOptions& options, Console& console) {
       console.fail(models.error(), path);
       continue;
     }
-    drop_files_beside(*models);
+    warn_of_unchecked(path, take_files_beside(path, *models), console);
     has_several = has_several || models->size() > 1;
     report_missing(path, console, tally);
     for (const std::string& model : *models) {

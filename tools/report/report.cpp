@@ -12,6 +12,7 @@
 #include "cfck/io.hpp"
 #include "tools/inspect/tensor_errors.hpp"
 #include "tools/output/interrupt.hpp"
+#include "tools/output/left_out.hpp"
 #include "tools/output/machine_errors.hpp"
 #include "tools/report/contents/figures.hpp"
 #include "tools/report/gather.hpp"
@@ -203,6 +204,7 @@ Result<int> make_report(const ReportOptions& options, Console& console) {
 
 int run_report(const ReportOptions& options, Console& console) {
   catch_interrupts();
+  warn_of_other_models(console, options.path, "not reported");
   const auto code = make_report(options, console);
   if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
   return code ? *code : console.fail(code.error());

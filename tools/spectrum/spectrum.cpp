@@ -9,6 +9,7 @@
 
 #include "cfck/io.hpp"
 #include "tools/output/interrupt.hpp"
+#include "tools/output/left_out.hpp"
 #include "tools/output/machine_errors.hpp"
 #include "tools/output/progress_bar.hpp"
 #include "tools/spectrum/picture.hpp"
@@ -156,6 +157,7 @@ Result<int> spectrum(const SpectrumOptions& options, Console& console) {
 
 int run_spectrum(const SpectrumOptions& options, Console& console) {
   catch_interrupts();
+  warn_of_other_models(console, options.path, "not measured");
   const auto code = spectrum(options, console);
   if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
   return code ? *code : console.fail(code.error());

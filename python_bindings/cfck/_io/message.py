@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
 from .. import _native
+from .._common.naming import naming
 from .._common.problems import without_name
 from .._frameworks.choose import find_framework, framework_of
 from .._frameworks.framework import AnyTensor, Framework, Prepared, TensorT, row_major
 from .._options.kinds import MessageOptions, Unpack
 from .._options.native import native_options
 from .._options.signatures import chosen, complete, takes
-from ..errors import CfckError, InvalidArgumentError, LimitExceededError
+from ..errors import InvalidArgumentError, LimitExceededError
 from .opening import flat_bytes, readable
 
 if TYPE_CHECKING:
@@ -189,18 +189,6 @@ def encode_learned(
     native = _native_options({}, {"": steps} if steps is not None else None)
     with naming(name):
         return _encode(framework, tensor, None, native, name)  # type: ignore[return-value]
-
-
-@contextlib.contextmanager
-def naming(name: str) -> Iterator[None]:
-    """Adds the name of a tensor to errors that have none."""
-    try:
-        yield
-    except CfckError as error:
-        if not error.record:
-            error.args = (f"tensor `{name}`: {error}",)
-            error.record = name
-        raise
 
 
 def _encode(

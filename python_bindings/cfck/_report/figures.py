@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._io.open import safe_open
 from .._io.records import RecordInfo
+from .._io.safe_open import safe_open
 from ..errors import InvalidArgumentError
 
 if TYPE_CHECKING:

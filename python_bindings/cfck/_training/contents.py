@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import nn
 
+from .._common.naming import naming
 from .names import plain_name
 from .places import Place
 from .weight import FileSteps
-
-
-@contextlib.contextmanager
-def _naming(place: Place) -> Iterator[None]:
-    """Says which weight diverged."""
-    try:
-        yield
-    except FloatingPointError as error:
-        if "`" in str(error):
-            raise
-        raise FloatingPointError(f"weight `{place.names[0]}`: {error}") from None
 
 
 def plain_state(model: nn.Module, places: Iterable[Place]) -> dict[str, Any]:
@@ -42,7 +31,7 @@ def plain_state(model: nn.Module, places: Iterable[Place]) -> dict[str, Any]:
             state[plain] = tensor.detach()
             continue
         if id(tensor) not in values:
-            with torch.no_grad(), _naming(place):
+            with torch.no_grad(), naming(place.names[0], "weight"):
                 values[id(tensor)] = place.weight(tensor).detach()
         state[plain] = values[id(tensor)]
     return state
@@ -70,7 +59,7 @@ def file_steps(places: Iterable[Place]) -> dict[str, FileSteps]:
     """The steps of each weight as the file has them, by name. Requires: they are snapped."""
     steps = {}
     for place in places:
-        with _naming(place):
+        with naming(place.names[0], "weight"):
             of_weight = place.weight.file_steps(place.original().shape)
         steps.update(dict.fromkeys(place.names, of_weight))
     return steps

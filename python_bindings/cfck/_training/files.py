@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import torch
 
+from .._common.naming import naming
 from .._frameworks.torch_tensors import TorchFramework
 from .._io.archive import Archive
-from .._io.message import decode_with, encode_learned, naming
+from .._io.message import decode_with, encode_learned
 from .._io.opening import readable
 from .._io.save import write_prepared_bytes
 from .._io.summary import SaveSummary

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <filesystem>
+#include <map>
 #include <sstream>
 
+#include "tests/tools/convert/model_folders.hpp"
 #include "tests/tools/program.hpp"
 
 namespace cfck::test {
@@ -333,6 +336,65 @@ TEST_F(ConvertMany, SkippedFoldersMayLackFiles) {
   const Outcome newer = convert({"m", "--output-dir", "out", "--newer"});
   EXPECT_EQ(newer.code, 0) << newer.err;
   EXPECT_TRUE(fs::exists(folder / "out/m-cfck/extra/model.cfck"));
+  EXPECT_EQ(read_file(folder / "out/m-cfck/model.cfck"), before);
+}
+
+// Of a folder, --newer converts the files that are newer than in the output, and no others.
+TEST_F(ConvertMany, NewerIsDecidedForEachFile) {
+  make_model(folder / "m/shards");
+  write_file(folder / "m/model.safetensors", one_tensor(8));
+  write_file(folder / "m/extra/model.safetensors", one_tensor(9));
+  ASSERT_EQ(convert({"m", "out"}).code, 0);
+  write_file(folder / "out/mine.txt", "mine");
+  const auto age = [&](const std::string& name, std::chrono::seconds seconds) {
+    fs::last_write_time(folder / name, fs::last_write_time(folder / name) + seconds);
+  };
+  for (const std::string& name : outputs()) age("out/" + name, std::chrono::hours(-1));
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "m")) {
+    fs::last_write_time(entry.path(), entry.last_write_time() - std::chrono::hours(2));
+  }
+  const auto times = [&] {
+    std::map<std::string, fs::file_time_type> all;
+    for (const std::string& name : outputs()) {
+      all[name] = fs::last_write_time(folder / ("out/" + name));
+    }
+    return all;
+  };
+  // Returns the names of the outputs that the call has written.
+  const auto written = [&](Arguments options, const char* status) {
+    const auto before = times();
+    options.insert(options.begin(), {"m", "out", "--newer"});
+    const Outcome outcome = convert(options);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find(status), std::string::npos) << outcome.out;
+    Names names;
+    for (const auto& [name, time] : times()) {
+      const auto found = before.find(name);
+      if (found == before.end() || found->second != time) names.push_back(name);
+    }
+    EXPECT_EQ(convert({"m", "out", "--newer"}).out.find("converted:"), std::string::npos);
+    return names;
+  };
+  EXPECT_EQ(written({}, "skipped, the output is not older"), Names());
+  write_file(folder / "m/extra/model.safetensors", one_tensor(11));
+  write_file(folder / "m/shards/config.json", "{\"hidden_size\": 33}");
+  EXPECT_EQ(written({}, "only what 'out' lacked, or had older, was converted: 2 files"),
+            (Names{"extra/model.cfck", "shards/config.json"}));
+  EXPECT_EQ(read_file(folder / "out/shards/config.json"), "{\"hidden_size\": 33}");
+  EXPECT_EQ(read_file(folder / "out/mine.txt"), "mine");
+  // A shard is converted alone while its index stays as it is, with what the first one attaches.
+  write_file(folder / "m/shards/model-00002-of-00002.safetensors", shard("b.w", 5));
+  EXPECT_EQ(written({"--rule", "a.w: codec=raw"}, "1 file"),
+            Names{"shards/model-00002-of-00002.cfck"});
+  EXPECT_EQ(run({"verify", folder / "out"}).code, 0);
+  EXPECT_EQ(convert({"out", "back"}).code, 0);
+  EXPECT_EQ(read_file(folder / "back/shards/model.safetensors.index.json"), kIndex);
+  EXPECT_EQ(read_file(folder / "back/shards/model-00002-of-00002.safetensors"), shard("b.w", 5));
+  // A new index, and targets, which apply to all files together, are for all files.
+  age("m/shards/model.safetensors.index.json", std::chrono::hours(3));
+  EXPECT_GE(written({}, "m -> out").size(), 5U);
+  age("m/model.safetensors", std::chrono::hours(3));
+  EXPECT_GE(written({"--bits-per-weight", "20"}, "m -> out").size(), 5U);
 }
 
 }  // namespace

@@ -242,8 +242,8 @@ TEST_F(Diff, VariantsAndOtherFilesOfFolders) {
   EXPECT_EQ(run({"diff", folder / "x", folder / "y"}).code, 1);
   write_file(folder / "y/model.fp16.safetensors", old_model);
   const Outcome one = run({"convert", folder / "y", folder / "one.cfck"});
-  EXPECT_NE(one.err.find("were not converted: '" + folder / "y/other.safetensors" + "', '" +
-                         folder / "y/model.fp16.safetensors" + "'"),
+  EXPECT_NE(one.err.find("were not converted: " + folder / "y/model.fp16.safetensors" + ", " +
+                         folder / "y/other.safetensors"),
             std::string::npos)
       << one.err;
   // A converted folder has them under other suffixes.

@@ -93,7 +93,8 @@ TEST_F(InspectBounds, ShardsAreOneModel) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const auto report = outcome.json();
   for (const auto& record : report["records"]) EXPECT_EQ(record["bound_kept"], true);
-  EXPECT_NE(run({"stats", folder / "c"}).out.find("maximum error abs 1e-03: worst error "),
+  EXPECT_NE(run({"stats", "--histograms", folder / "c"})
+                .out.find("maximum error abs 1e-03: worst error "),
             std::string::npos);
 }
 
@@ -240,11 +241,13 @@ TEST_F(InspectBounds, TheIndexIsNotTrusted) {
   EXPECT_GT(found["a.weight"]["n_beyond"], 0);
   EXPECT_EQ(found["a.weight"]["index_agrees"], true);
   EXPECT_EQ(found["b.weight"]["bound_kept"], true);
-  const Outcome text = run({"stats", out, "a.weight", "--ref", in});
+  const Outcome text = run({"stats", "--histograms", out, "a.weight", "--ref", in});
   EXPECT_EQ(text.code, 1);
   EXPECT_NE(text.out.find("maximum error rel 9.9e-04: exceeded by"), std::string::npos) << text.out;
   EXPECT_NE(text.err.find("exceed the maximum error rel 9.9e-04"), std::string::npos) << text.err;
-  EXPECT_NE(run({"stats", out, "b.weight", "--ref", in}).out.find("maximum error rel 1e-03: met"),
+  EXPECT_NE(run({"stats", out, "b.weight", "--ref", in}).out.find("rel 1e-03 met"),
+            std::string::npos);
+  EXPECT_NE(run({"stats", out, "a.weight", "--ref", in}).out.find("rel 9.9e-04 exceeded"),
             std::string::npos);
 
   // A file that reports too small errors is found.

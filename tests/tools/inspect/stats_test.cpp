@@ -245,6 +245,18 @@ TEST_F(Stats, ErrorsAgainstAReference) {
   EXPECT_NE(text.out.find("max abs 0.5  max rel 0.125  RMSE 0.25  PSNR 24.08 dB"),
             std::string::npos)
       << text.out;
+  const Outcome table = run({"stats", folder / "new.cfck", "--ref", folder / "old.cfck"});
+  EXPECT_EQ(table.out.substr(0, table.out.find("\n\n")),
+            "name  dtype  shape  zeros   min  median   max   mean    std  max err  RMSE  PSNR dB   "
+            "    cosine\n"
+            "x     F32    [4]        0     1     2.5   4.5  2.625  1.293      0.5  0.25    24.08  "
+            "0.998689015\n"
+            "y     F64    [2]        1     0     0.5     1    0.5    0.5        0     0      inf  "
+            "1.000000000\n"
+            "z     I64    [1]        0  1000    1000  1000   1000      0        1     1     -inf  "
+            "1.000000000");
+  const Outcome quiet = run({"stats", "-q", folder / "new.cfck", "--ref", folder / "old.cfck"});
+  EXPECT_EQ(quiet.out.substr(0, quiet.out.find(':')), "all 6 compared floats");
 }
 
 TEST_F(Stats, IntegersAloneHaveNoTotal) {
@@ -307,10 +319,38 @@ TEST_F(Stats, NamesAndPatterns) {
   EXPECT_NE(wrong.err.find("did you mean 'layer.weight'"), std::string::npos) << wrong.err;
 }
 
+// A line for each tensor, which fits the terminal; histograms are for those who ask.
+TEST_F(Stats, ATableByDefault) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::string name = "model.layers.0.self_attention.query_proj.weight";
+  make("m", model_of({{name, "F32", "[4]", bytes_of<float>({0, 1, 2, 3})},
+                      {"steps", "I64", "[]", bytes_of<std::int64_t>({123456789})},
+                      {"empty", "F32", "[0]", ""}}));
+  const Outcome plain = run({"stats", folder / "m.cfck"});
+  EXPECT_EQ(plain.code, 0) << plain.err;
+  EXPECT_EQ(std::count(plain.out.begin(), plain.out.end(), '\n'), 4) << plain.out;
+  EXPECT_EQ(plain.out.find("NaN"), std::string::npos) << plain.out;
+  EXPECT_EQ(plain.out.find("quantiles"), std::string::npos) << plain.out;
+  EXPECT_NE(plain.out.find("123456789"), std::string::npos) << plain.out;
+  RunOptions terminal;
+  terminal.terminal = true;
+  terminal.environment = {"COLUMNS=80"};
+  const std::string fit = run({"stats", "--color=never", folder / "m.cfck"}, terminal).out;
+  const std::string table = fit.substr(fit.find("name "));
+  EXPECT_LE(table.find('\n'), 82U) << fit;
+  EXPECT_NE(table.find(name), std::string::npos) << fit;
+  EXPECT_NE(table.find("do not fit the terminal"), std::string::npos) << fit;
+  make("special", model_of({{"x", "F32", "[3]", bytes_of<float>({nan, -inf, 1})}}));
+  const Outcome special = run({"stats", folder / "special.cfck"});
+  EXPECT_NE(special.out.find("zeros  NaN  Inf  min"), std::string::npos) << special.out;
+  EXPECT_EQ(run({"stats", "--ascii", folder / "m.cfck"}).code, 2);
+}
+
 TEST_F(Stats, DrawsAsTheTerminalCan) {
   make("m", small_model());
   const auto draw = [&](std::vector<std::string> flags, const char* locale) {
-    flags.insert(flags.begin(), {"stats", folder / "m.cfck", "layer.weight"});
+    flags.insert(flags.begin(), {"stats", "--histograms", folder / "m.cfck", "layer.weight"});
     RunOptions options;
     options.environment = {locale};
     return run(flags, options).out;
@@ -331,7 +371,7 @@ TEST_F(Stats, OutliersAreInTheBinsAtTheEnds) {
   values[0] = -1e4F;
   values[1] = 1e4F;
   make("m", model_of({{"w", "F32", "[10000]", bytes_of(values)}}));
-  const std::string text = run({"stats", folder / "m.cfck", "w"}).out;
+  const std::string text = run({"stats", "--histograms", folder / "m.cfck", "w"}).out;
   EXPECT_NE(text.find("  <"), std::string::npos) << text;
   EXPECT_NE(text.find("  >="), std::string::npos) << text;
   EXPECT_EQ(text.find("<="), std::string::npos) << text;
@@ -359,7 +399,8 @@ TEST_F(Stats, AQualityHasNoMaximumError) {
   write_file(folder / "w.safetensors", weights_model());
   ASSERT_EQ(run({"convert", folder / "w.safetensors", folder / "w.cfck", "--quality", "high"}).code,
             0);
-  const Outcome outcome = run({"stats", folder / "w.cfck", "--ref", folder / "w.safetensors"});
+  const Outcome outcome =
+      run({"stats", "--histograms", folder / "w.cfck", "--ref", folder / "w.safetensors"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out.find("maximum error none"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("no maximum error: NaN and infinities are the same"),

@@ -9,6 +9,7 @@
 #include "tools/inspect/bands/scan.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/interrupt.hpp"
+#include "tools/output/left_out.hpp"
 #include "tools/output/progress_bar.hpp"
 
 namespace cfck::tools {
@@ -125,6 +126,7 @@ Result<int> bands(const BandsOptions& options, Console& console) {
 
 int run_bands(const BandsOptions& options, Console& console) {
   catch_interrupts();
+  warn_of_other_models(console, options.path, "not shown");
   const auto code = bands(options, console);
   if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
   return code ? *code : console.fail(code.error());
