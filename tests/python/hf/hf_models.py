@@ -85,7 +85,7 @@ def convert(source, target, *options):
     """The folder as `cfck convert` makes it."""
     command = [find_program(), "convert", *options, str(source), str(target)]
     subprocess.run(command, check=True, capture_output=True)
-    assert not list(pathlib.Path(target).rglob("*.safetensors"))
+    assert not list(pathlib.Path(target).glob("*.safetensors"))
     return target
 
 

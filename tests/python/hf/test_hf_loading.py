@@ -193,6 +193,21 @@ def test_sentence_transformers(folders, tmp_path):
         assert model.encode(["the red dog"]).tobytes() == expected.tobytes()
 
 
+def test_modules_of_sentence_transformers_are_copied(folders, tmp_path):
+    """The library loads them by itself, and knows no .cfck files."""
+    library = pytest.importorskip("sentence_transformers")
+    source, _ = folders("bert")
+    model = library.SentenceTransformer(str(source), device="cpu")
+    n_features = model.encode(["a"]).shape[1]
+    dense = pytest.importorskip("sentence_transformers.models").Dense
+    model.append(dense(n_features, 8))
+    model.save_pretrained(str(tmp_path / "dense"))
+    converted = convert(tmp_path / "dense", tmp_path / "converted")
+    assert (converted / "model.cfck").exists()
+    again = library.SentenceTransformer(str(converted), device="cpu")
+    assert again.encode(["the red dog"]).tobytes() == model.encode(["the red dog"]).tobytes()
+
+
 def test_models_can_be_trained_and_saved(folders, tmp_path):
     """Parameters are ordinary ones, each with memory of its own."""
     _, converted = folders("bert")

@@ -105,10 +105,15 @@ TEST_F(ConvertTargets, StatsAndVerifyCompareWithTheOriginal) {
       EXPECT_LT(tensor["errors"]["nmse_db"], -10) << tensor;
     }
     const bool has_bound = options.size() > 1;
-    EXPECT_NE(
-        stats.out.find(has_bound ? "maximum error abs" : "target nmse -15.00 dB (whole file): met"),
-        std::string::npos)
+    EXPECT_NE(stats.out.find(has_bound ? "  file nmse -15.00 dB, abs 5e-02 met\n"
+                                       : "  file nmse -15.00 dB\n"),
+              std::string::npos)
         << stats.out;
+    const Outcome full = run({"stats", "--histograms", out, "--ref", in});
+    EXPECT_NE(
+        full.out.find(has_bound ? "maximum error abs" : "target nmse -15.00 dB (whole file): met"),
+        std::string::npos)
+        << full.out;
   }
   // Compared with another file, the maximum errors cannot be right.
   write_file(folder / "other.safetensors",
