@@ -2,40 +2,76 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..errors import InvalidArgumentError
 from .places import WEIGHTS, is_model_weights
 
 
-def copy_others(source: str, folder: str) -> list[str]:
-    """Copies everything but weights and what is hidden; links become what they lead to.
+class Copies(NamedTuple):
+    """What copy_others() left out.
 
-    Returns:
-        The names of what was left out since it is neither a file nor a folder: links that lead
-        nowhere or to a folder around them, pipes and sockets.
+    Attributes:
+        odd: what is neither a file nor a folder: links that lead nowhere or to a folder around
+            them, pipes and sockets.
+        weights: in the folders below; those of the folder itself are the model's.
     """
-    return list(_copy_entries(source, folder, "", (os.path.realpath(source),)))
+
+    odd: list[str]
+    weights: list[str]
 
 
-def _copy_entries(source: str, folder: str, below: str, around: tuple[str, ...]) -> Iterator[str]:
-    """Copies the folder ``below`` of both, and yields what is left out."""
+def copy_others(source: str, folder: str) -> Copies:
+    """Copies everything but weights and what is hidden; links become what they lead to. Weights of
+    modules that sentence-transformers loads by itself (2_Dense/model.safetensors) are copied."""
+    copies = Copies([], [])
+    _copy_entries(source, folder, "", (os.path.realpath(source),), _modules(source), copies)
+    return copies
+
+
+def _modules(source: str) -> frozenset[str]:
+    """The folders of modules beside the model, as modules.json of sentence-transformers names
+    them."""
+    try:
+        with open(os.path.join(source, "modules.json"), encoding="utf-8") as file:
+            paths = [module["path"] for module in json.load(file)]
+        return frozenset(os.path.normpath(path) for path in paths if path)
+    except (OSError, ValueError, KeyError, TypeError):
+        return frozenset()
+
+
+def _copy_entries(
+    source: str,
+    folder: str,
+    below: str,
+    around: tuple[str, ...],
+    modules: frozenset[str],
+    copies: Copies,
+) -> None:
+    """Copies the folder ``below`` of both."""
     for entry in sorted(os.listdir(os.path.join(source, below))):
-        if entry.startswith(".") or entry.endswith(WEIGHTS):
-            continue
         name = os.path.join(below, entry)
+        if entry.startswith("."):
+            continue
+        if entry.endswith(WEIGHTS) and below not in modules:
+            if below:
+                copies.weights.append(name)
+            continue
         path, copy = os.path.join(source, name), os.path.join(folder, name)
         if os.path.isfile(path):
             shutil.copy2(path, copy)
         elif os.path.isdir(path) and os.path.realpath(path) not in around:
             os.mkdir(copy)
-            yield from _copy_entries(source, folder, name, (*around, os.path.realpath(path)))
+            inside = (*around, os.path.realpath(path))
+            _copy_entries(source, folder, name, inside, modules, copies)
             shutil.copystat(path, copy)
         else:
-            yield name
+            copies.odd.append(name)
 
 
 def kept_names(old: str, folder: str) -> list[str]:

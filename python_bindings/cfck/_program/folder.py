@@ -122,8 +122,10 @@ def _final(request: FolderRequest) -> str:
 def _fill(folder: str, places: Places, say: Callable[[str], object]) -> None:
     """All but the model, and what there is to say about other files."""
     left_out = copy_others(places.source, folder)
-    if left_out:
-        say(f"note: not copied, being neither files nor folders: {_listed(left_out)}")
+    if left_out.odd:
+        say(f"note: not copied, being neither files nor folders: {_listed(left_out.odd)}")
+    if left_out.weights:
+        say(f"note: weights of other models not copied: {_listed(left_out.weights)}")
     if places.replaced is not None:
         kept = kept_names(places.target, folder)
         if kept:
