@@ -91,7 +91,7 @@ void write_problems(const ReportData& data, Page& page) {
 
 void write_codecs(const ReportData& data, Page& page) {
   page.add(
-      "<div class=\"scroll\"><table style=\"margin-top:16px\"><tr><th>codec</th><th class=\"num\">"
+      "<table class=\"named\" style=\"margin-top:16px\"><tr><th>codec</th><th class=\"num\">"
       "tensors</th><th class=\"num\">weights</th><th class=\"num\">bytes</th><th class=\"num\">"
       "share</th><th class=\"num\">bits per weight</th></tr>\n");
   for (const CodecShare& share : data.codecs) {
@@ -108,7 +108,7 @@ void write_codecs(const ReportData& data, Page& page) {
   const std::uint64_t rest = data.file_bytes - std::min(data.file_bytes, data.stored_bytes);
   page.put(
       "<tr><td class=\"soft\">index, metadata, shared storage</td><td></td><td></td>"
-      "<td class=\"num\">{}</td><td class=\"num\">{}</td><td></td></tr></table></div>\n",
+      "<td class=\"num\">{}</td><td class=\"num\">{}</td><td></td></tr></table>\n",
       human_bytes(rest), percent(static_cast<double>(rest), static_cast<double>(data.file_bytes)));
 }
 

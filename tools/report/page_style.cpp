@@ -88,7 +88,6 @@ margin-top:14px}
 
 // Tables and the list of layers, and narrow windows.
 constexpr std::string_view kLists = R"(
-.scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:14px}
 th{font-weight:500;color:var(--soft);text-align:left;white-space:nowrap}
 th,td{padding:5px 14px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}

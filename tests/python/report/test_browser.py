@@ -71,7 +71,7 @@ def _measured(page, width):
         const folds = [...inside.querySelectorAll('details')];
         folds.forEach(fold => { fold.open = true; });
         const width = inside.documentElement.clientWidth;
-        const wide = all.filter(element => !element.closest('svg') && !element.closest('.scroll') &&
+        const wide = all.filter(element => !element.closest('svg') &&
           element.getBoundingClientRect().right > width + 1);
         const letters = [...inside.querySelectorAll('svg text')].filter(
           text => text.getClientRects().length).map(text => text.getBoundingClientRect().height);
