@@ -27,6 +27,24 @@ class Calibration:
     @staticmethod
     def open_path(path: bytes) -> Calibration: ...
 
+def max_row_packet_bytes(batches: Sequence[tuple[str, int, int, int, float, int]]) -> int:
+    """
+    The most bytes of a packet: (dtype, n_rows, row_elems, address, max_abs_error, address of keys or 0) each.
+    """
+
+def encode_rows(batches: Sequence[tuple[str, int, int, int, float, int]], bytes_per_second: float, out: int, out_bytes: int) -> int:
+    """Encodes batches into memory; returns the length of the packet."""
+
+def row_packet_shapes(address: int, n_bytes: int) -> list[tuple[str, int, int, int, bool]]:
+    """
+    (dtype, n_rows, row_elems, n_unique, needs_keys) of each batch, unverified.
+    """
+
+def decode_rows(address: int, n_bytes: int, batches: Sequence[tuple[int, int, int, int]]) -> None:
+    """
+    Verifies a packet and decodes it: (address, n_bytes, address of keys or 0, n_keys) each.
+    """
+
 class TemporaryFolder:
     """A folder that is filled before it gets its name."""
 
