@@ -17,6 +17,9 @@ from .arguments import check_group
 _PROTOCOL = 1
 # A rank says this in place of lengths when it could not encode.
 _FAILED = -1
+# Rows of all calls are equally long, so that ranks that make different calls can read each other's:
+# further lengths are told when it is sure that all make the same one.
+_N_LENGTHS = 2
 
 
 class Operation(enum.IntEnum):
@@ -99,7 +102,12 @@ def encode_all(
     if error is not None:
         raise error
     _check(rows, offer, dist.get_rank(group))
-    return Agreed(frames, [row[-offer.n_frames :] for row in rows], 8 * len(rows[0]))
+    told = [row[-_N_LENGTHS:][: offer.n_frames] for row in rows]
+    n_numbers = len(rows[0])
+    if offer.n_frames > _N_LENGTHS:
+        told = gather_numbers(lengths, group, offer.tensor.device)
+        n_numbers += offer.n_frames
+    return Agreed(frames, told, 8 * n_numbers)
 
 
 def confirm_all(
@@ -135,11 +143,12 @@ def confirm_all(
 
 
 def _tell(offer: Offer, lengths: Sequence[int], group: dist.ProcessGroup | None) -> list[list[int]]:
-    """What each rank is about to do. All rows of one operation have the same length."""
+    """What each rank is about to do."""
     check_group(group)
     dtype = zlib.crc32(str(offer.tensor.dtype).encode())
     numbers = [offer.operation, offer.variant, dtype, offer.tensor.numel()]
-    return gather_numbers([_PROTOCOL, *numbers, *lengths], group, offer.tensor.device)
+    told = [*lengths, *[0] * _N_LENGTHS][:_N_LENGTHS]
+    return gather_numbers([_PROTOCOL, *numbers, *told], group, offer.tensor.device)
 
 
 def _check(rows: list[list[int]], offer: Offer, own_rank: int) -> None:
