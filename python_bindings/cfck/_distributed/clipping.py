@@ -50,10 +50,13 @@ class Clipping:
         which stay so."""
         if self.value is not None:
             for gradient in gradients:
-                gradient.clamp_(-self.value, self.value)
+                clipped = gradient.clamp(-self.value, self.value)
+                torch.where(gradient.isinf(), gradient, clipped, out=gradient)
         elif self.norm is not None:
             for gradient in gradients:
-                _scale(gradient, float(torch.linalg.vector_norm(gradient)), self.norm)
+                # Squares of large values are infinite in F32.
+                norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)
+                _scale(gradient, float(norm), self.norm)
         elif self.global_norm is not None and gradients:
             squares = torch.stack([g.double().square().sum() for g in gradients])
             means = sum_of_ranks(squares, group) / dist.get_world_size(group)

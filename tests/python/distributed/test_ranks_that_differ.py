@@ -44,3 +44,21 @@ def test_the_hook_on_one_rank_and_another_call_on_the_other(two, call):
     found = two(another_call, call)
     all_raise(found, f"{call}")
     all_raise(found, "do not make the same call")
+
+
+OPTIONS = {
+    "clip_global_norm": 1.0,
+    "clip_norm": 1.0,
+    "vectors": "dense",
+    "scaler": torch.amp.GradScaler("cpu", enabled=False),
+    "value_error": 0.0,
+}
+
+
+def another_option(name):
+    average({name: OPTIONS[name]} if dist.get_rank() else {})
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_on_one_rank_alone(two, name):
+    all_raise(two(another_option, name), "other arguments")
