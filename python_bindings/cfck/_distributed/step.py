@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
 from ..errors import InvalidArgumentError
+from .absence import absent_gradients, absent_on_all
 from .accumulation import Accumulated
 from .agreement import Offer, Operation, agree, encode_all
 from .chunks import chunk_norms, places_of_chunks
@@ -23,6 +24,10 @@ from .nodes import Nodes
 from .selection import select_largest
 from .traffic import Traffic
 from .transport import completed, gather_frames, sum_of_ranks
+
+# What ranks tell each other of a bucket, as the length of a frame that is not sent.
+_NOT_FINITE = 8  # some gradient has values that are not finite
+_SOME_ABSENT = 16  # this rank has no gradient of some parameters
 
 
 class Way(enum.Enum):
@@ -127,6 +132,7 @@ class Step:
         self.n_parts = dist.get_world_size(replica.group) if nodes is None else nodes.n_nodes
         self.n_bytes_within = 0
         self.ways = [replica.method.way(one, ratio) for one in self.tensors]
+        self.is_absent = absent_gradients(bucket, ratio)
         self.offered: list[SparseGradient] = []
         self.decoded: list[torch.Tensor] = []
 
@@ -140,13 +146,15 @@ class Step:
         if replica.communicates_before:
             n_bytes += agree(offer, replica.group)
         agreed = encode_all(offer, self._encode, replica.group)
-        if any(mark for _, mark in agreed.lengths):
+        marks = {mark for _, mark in agreed.lengths}
+        if _NOT_FINITE in marks:
             return self._undo()
         own = [one for one in self._those(Way.PACKET) if one.is_own]
         for one, offered, decoded in zip(own, self.offered, self.decoded, strict=True):
             one.sent(offered, decoded, replica.method.masks_momentum)
         results = [self._zeros(one) for one in self.tensors]
         n_bytes += agreed.n_bytes + self._reduce(results) + self._reduce_chunks(results)
+        n_bytes += self._keep_absent(marks)
         if self.bucket.is_last():
             for tensor in replica.tensors.values():
                 tensor.settle()
@@ -204,21 +212,23 @@ class Step:
         return completed(self.bucket.buffer().fill_(math.nan))
 
     def _encode(self) -> list[torch.Tensor]:
-        """The packet, and a mark: eight bytes where a gradient is not finite."""
+        """The packet, and a mark."""
         replica, method = self.replica, self.replica.method
-        nothing = torch.empty(0, dtype=torch.uint8, device="cpu")
+        nothing = _zeros(0)
         gradients = self._gradients()
         # All ranks do this, whatever they have: it may communicate.
         method.clipping.apply(gradients, replica.group)
         bad = [t.name for t, g in zip(self.tensors, gradients, strict=True) if not _is_finite(g)]
         if bad and replica.scaler is not None:
-            return [nothing, torch.zeros(8, dtype=torch.uint8, device="cpu")]
+            return [nothing, _zeros(_NOT_FINITE)]
         if bad and replica.raises:
             raise InvalidArgumentError(f"the gradient of {bad[0]} has values that are not finite")
-        for one, gradient, way in zip(self.tensors, gradients, self.ways, strict=True):
+        mark = _zeros(_SOME_ABSENT) if any(self.is_absent) else nothing
+        parts = zip(self.tensors, gradients, self.ways, self.is_absent, strict=True)
+        for one, gradient, way, is_absent in parts:
             if not one.is_own:
                 continue
-            if replica.scaler is not None:
+            if replica.scaler is not None or is_absent:
                 one.save()
             ratio = 0.0 if way is not Way.PACKET else self.ratio if one.is_matrix else 1.0
             taken = one.take(gradient, ratio, method.momentum, method.nesterov)
@@ -226,9 +236,22 @@ class Step:
                 self.offered.append(taken)
         # All ranks have a packet, if only some have values for it.
         if Way.PACKET not in self.ways:
-            return [nothing, nothing]
+            return [nothing, mark]
         packet, self.decoded = replica.codec.encode(self.offered)
-        return [packet, nothing]
+        return [packet, mark]
+
+    def _keep_absent(self, marks: set[int]) -> int:
+        """Takes back what was accumulated, and sent, for parameters that no rank has a gradient of;
+        returns the bytes that were sent."""
+        if marks != {_SOME_ABSENT}:
+            self.is_absent = [False] * len(self.tensors)
+            return 0
+        device = self.bucket.buffer().device
+        self.is_absent, n_bytes = absent_on_all(self.is_absent, self.replica.group, device)
+        for one, is_absent in zip(self.tensors, self.is_absent, strict=True):
+            if is_absent:
+                one.undo()
+        return n_bytes
 
     def _gradients(self) -> list[torch.Tensor]:
         """Copies of the gradients, flat, of dtype float32, in unscaled units, with weight decay."""
@@ -306,9 +329,17 @@ class Step:
 
     def _stored(self, results: list[torch.Tensor]) -> torch.Tensor:
         """Puts the averages where the gradients were, and returns the buffer that has them."""
-        for gradient, result in zip(self.bucket.gradients(), results, strict=True):
-            gradient.copy_(result.mul_(self.scale).view(gradient.shape))
+        parts = zip(self.bucket.gradients(), results, self.is_absent, strict=True)
+        for gradient, result, is_absent in parts:
+            if is_absent:
+                gradient.zero_()
+            else:
+                gradient.copy_(result.mul_(self.scale).view(gradient.shape))
         return self.bucket.buffer()
+
+
+def _zeros(n_bytes: int) -> torch.Tensor:
+    return torch.zeros(n_bytes, dtype=torch.uint8, device="cpu")
 
 
 def _is_finite(values: torch.Tensor) -> bool:
