@@ -27,6 +27,8 @@ constexpr std::size_t kMaxStep = 32;
 constexpr std::size_t kSample = std::size_t{1} << 15;
 // The values of a block stay in the cache between accumulation and the look for candidates.
 constexpr std::size_t kBlock = 2048;
+// More candidates than twice the number of values that are wanted and so many are not kept.
+constexpr std::size_t kMostSpare = std::size_t{1} << 16;
 
 std::uint32_t magnitude(float value) noexcept {
   return std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
@@ -62,14 +64,39 @@ std::uint64_t key_of(std::uint32_t of_value, std::size_t index) noexcept {
   return std::uint64_t{0x7fffffffU - of_value} << 32 | index;
 }
 
-// Appends the keys of the values [first, end) that reach a threshold.
-void find_candidates(std::span<const float> values, std::size_t first, std::size_t end,
-                     std::uint32_t threshold, std::vector<std::uint64_t>& candidates) {
-  const auto look_at = [&](std::size_t i) {
-    if (magnitude(values[i]) >= threshold) {
-      candidates.push_back(key_of(magnitude(values[i]), i));
+// Keys of values that may be among the largest ones, of which so many are wanted.
+struct Candidates {
+  std::vector<std::uint64_t>& keys;
+  std::size_t n_wanted;
+  std::uint32_t threshold;  // that values have to reach
+  bool are_in_order = true;
+
+  void add(float value, std::size_t index) {
+    if (magnitude(value) >= threshold) {
+      keys.push_back(key_of(magnitude(value), index));
     }
-  };
+  }
+
+  // Where many values are equal, or the threshold is much too low, drops those that do not count:
+  // memory is in proportion to what is wanted, and not to the tensor.
+  void drop_most() {
+    if (n_wanted == 0 || keys.size() < 2 * n_wanted + kMostSpare) {
+      return;
+    }
+    const auto last = keys.begin() + static_cast<std::ptrdiff_t>(n_wanted - 1);
+    std::nth_element(keys.begin(), last, keys.end());
+    // Values that are looked at later have higher indices, so that equal ones do not count.
+    threshold = 0x7fffffffU - static_cast<std::uint32_t>(*last >> 32) + 1;
+    keys.resize(n_wanted);
+    are_in_order = false;
+  }
+};
+
+// Adds those of the values [first, end).
+void find_candidates(std::span<const float> values, std::size_t first, std::size_t end,
+                     Candidates& candidates) {
+  const auto look_at = [&](std::size_t i) { candidates.add(values[i], i); };
+  const std::uint32_t threshold = candidates.threshold;
   std::size_t i = first;
   for (; i + kLine <= end; i += kLine) {
     std::uint32_t largest = 0;
@@ -81,6 +108,15 @@ void find_candidates(std::span<const float> values, std::size_t first, std::size
     }
   }
   for (; i < end; ++i) look_at(i);
+  candidates.drop_most();
+}
+
+// Puts candidates into the order of their indices.
+void finish(const Candidates& candidates) {
+  if (!candidates.are_in_order) {
+    std::ranges::sort(candidates.keys, {},
+                      [](std::uint64_t key) { return static_cast<std::uint32_t>(key); });
+  }
 }
 
 // Puts the indices of the lowest keys into `indices`. Requires: as many candidates, at least one.
@@ -103,7 +139,11 @@ void find_enough(std::span<const float> values, std::size_t n_wanted,
     const std::uint32_t threshold =
         guess_threshold(values.size(), n_looked_for, [&](std::size_t i) { return values[i]; });
     candidates.clear();
-    find_candidates(values, 0, values.size(), threshold, candidates);
+    Candidates found{candidates, n_wanted, threshold};
+    for (std::size_t first = 0; first < values.size(); first += kBlock) {
+      find_candidates(values, first, std::min(values.size(), first + kBlock), found);
+    }
+    finish(found);
   }
 }
 
@@ -157,16 +197,18 @@ void accumulate(std::span<const float> gradient, std::span<float> momentum,
   const float* const g = gradient.data();
   float* const u = momentum.data();
   float* const v = velocity.data();
-  const std::uint32_t threshold = guess_threshold(gradient.size(), n_wanted, [&](std::size_t i) {
-    return correction.value(g[i], kHasMomentum ? u[i] : 0.0F, v[i]);
-  });
+  Candidates found{candidates, n_wanted,
+                   guess_threshold(gradient.size(), n_wanted, [&](std::size_t i) {
+                     return correction.value(g[i], kHasMomentum ? u[i] : 0.0F, v[i]);
+                   })};
   for (std::size_t first = 0; first < gradient.size(); first += kBlock) {
     const std::size_t end = std::min(gradient.size(), first + kBlock);
     accumulate_block(g + first, kHasMomentum ? u + first : u, v + first, end - first, correction);
     if (n_wanted != 0) {
-      find_candidates(velocity, first, end, threshold, candidates);
+      find_candidates(velocity, first, end, found);
     }
   }
+  finish(found);
 }
 
 Result<void> check(std::size_t n_values, std::size_t n_wanted) {

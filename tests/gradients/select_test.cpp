@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cfck/gradients.hpp"
+#include "gradients/workspace.hpp"
 
 namespace cfck::test {
 namespace {
@@ -61,6 +62,31 @@ TEST(SelectLargest, TiesGoByIndex) {
   EXPECT_EQ(select(values, 1000), naive(values, 1000));
   const std::vector<float> zeros(100'000, 0.0F);
   EXPECT_EQ(select(zeros, 10), naive(zeros, 10));
+}
+
+// Gradients of zeros, or of few different values, need no memory for each of them.
+TEST(SelectLargest, MemoryIsInProportionToWhatIsWanted) {
+  constexpr std::size_t kValues = 1 << 19;
+  constexpr std::size_t kWanted = 500;
+  std::vector<float> zeros(kValues, 0.0F);
+  std::vector<float> steps(kValues);
+  std::vector<float> rising(kValues);
+  for (std::size_t i = 0; i < kValues; ++i) {
+    steps[i] = float(i % 3) - 1;
+    rising[i] = 1.0F + 1e-8F * float(i);
+  }
+  zeros[kValues - 7] = 1;
+  for (const std::vector<float>& values : {zeros, steps, rising}) {
+    GradientWorkspace workspace;
+    std::vector<std::uint32_t> indices(kWanted);
+    ASSERT_TRUE(select_largest(values, indices, workspace));
+    EXPECT_EQ(indices, naive(values, kWanted));
+    std::vector<float> velocity(kValues, 0.0F);
+    ASSERT_TRUE(accumulate_and_select(values, {}, velocity, {}, indices, workspace));
+    EXPECT_EQ(indices, naive(values, kWanted));
+    const GradientWorkspace::Memory& memory = GradientMemory::of(workspace);
+    EXPECT_LT(memory.candidates.capacity() + memory.keys.capacity(), kValues);
+  }
 }
 
 // A sample misleads here: all large values are where it does not look.
