@@ -201,5 +201,4 @@ def _indices(tensor: torch.Tensor) -> torch.Tensor:
     wide = tensor.to(torch.int64)
     if wide.numel() and not (0 <= int(wide.min()) and int(wide.max()) < 1 << 32):
         raise InvalidArgumentError("an index is negative, or 2^32 or more")
-    # Its low half, as the library has it.
-    return wide.contiguous().view(torch.int32)[::2].contiguous()
+    return wide.to(torch.int32).contiguous()  # their low halves, as the library has them

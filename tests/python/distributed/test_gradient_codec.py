@@ -137,3 +137,16 @@ def test_wrong_arguments():
         codec.decode(b"")
     with pytest.raises(cfck.CorruptError, match="no packet of gradients"):
         codec.decode(cfck.encode_message(values))
+
+
+def test_indices_with_any_strides():
+    values = torch.tensor([1.0, 2.0])
+    for n_elems, indices in (
+        (9, torch.tensor([3]).expand(1)),
+        (9, torch.empty_strided((1,), (0,), dtype=torch.int64).fill_(3)),
+        (1 << 32, torch.tensor([5, 9, (1 << 32) - 2, 9])[::2]),
+    ):
+        codec = GradientCodec(0.0)
+        given = SparseGradient(n_elems - 1, indices, values[: len(indices)])
+        (found,) = codec.decode(codec.encode([given])[0])
+        assert found.indices.tolist() == indices.tolist()
