@@ -167,7 +167,7 @@ def _check(rows: list[list[int]], offer: Offer, own_rank: int) -> None:
         if row[2] != own[2]:
             raise InvalidArgumentError(
                 f"ranks {own_rank} and {rank} do not make the same call: {_called(own)} with other "
-                "arguments, such as src, max_error, ratio, epoch or model"
+                "arguments, such as src, max_error, ratio, epoch, step or model"
             )
         if row[3] != own[3]:
             raise InvalidArgumentError(

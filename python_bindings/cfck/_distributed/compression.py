@@ -30,12 +30,16 @@ from .arguments import (
 from .clipping import Clipping
 from .nodes import Nodes
 from .schedule import RatioSchedule
+from .states import check_state, check_states
 from .step import Method, Replica, Step
 from .traffic import Traffic
 from .transport import completed
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
+
+# What a state has of each parameter.
+_PARTS = ("velocity", "momentum")
 
 
 class MomentumWarning(UserWarning):
@@ -185,6 +189,8 @@ class GradientCompression:
         replica = self._replica
         if bucket.index() == 0:
             replica.is_undone = False
+            for tensor in replica.tensors.values():
+                tensor.settle()  # what a step has left that failed
         if replica.is_undone:
             return completed(bucket.buffer().fill_(math.nan))
         return Step(replica, self.ratio, bucket).run()
@@ -215,6 +221,7 @@ class GradientCompression:
             InvalidArgumentError: it is of another model, or of a rank with other parameters, or one
                 with momentum is for one without. Nothing was changed then.
         """
+        check_state(state, _PARTS, "epoch")
         all_names = {one.name for one in self._replica.tensors.values()}
         for part, own in self._parts().items():
             given = state[part]
@@ -249,6 +256,7 @@ class GradientCompression:
         """
         if not states:
             raise InvalidArgumentError("there are no states to merge")
+        check_states(states, _PARTS, "epoch")
         merged: dict[str, Any] = {"epoch": states[0]["epoch"]}
         for part in ("velocity", "momentum"):
             found: dict[str, list[torch.Tensor]] = {}

@@ -8,6 +8,7 @@ feedback in place of outer momentum, as SparseLoCo has it (Sarfi et al., 2025).
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,11 +17,12 @@ import torch.distributed as dist
 from torch import nn
 
 from ..errors import InvalidArgumentError
-from .agreement import Offer, Operation, confirm_all, encode_all
+from .agreement import Offer, Operation, agree, confirm_all, encode_all
 from .arguments import check_group, check_model, check_numbers, integer, trained_parameters
 from .collectives import broadcast
 from .gradients import GradientCodec, SparseGradient, add_packets, chosen, unsent
 from .selection import largest_of_rows
+from .states import check_state
 from .traffic import Traffic
 from .transport import gather_frames
 
@@ -75,6 +77,8 @@ class LocalSteps:
         bits = None if bits is None else integer("bits", bits)
         check_numbers(ratio=ratio, outer_lr=outer_lr, outer_momentum=outer_momentum, decay=decay)
         _check(every, ratio, bits, outer_momentum, decay)
+        if not (math.isfinite(outer_lr) and outer_lr > 0):
+            raise InvalidArgumentError(f"outer_lr is a positive number, not {outer_lr!r}")
         check_group(process_group)
         self._every, self._ratio = every, ratio
         self._outer_lr, self._outer_momentum, self._decay = outer_lr, outer_momentum, decay
@@ -82,6 +86,8 @@ class LocalSteps:
         self._group = process_group
         self._n_steps = 0
         self._parameters = trained_parameters(model)
+        # Found out here, ranks do not wait for each other at different steps.
+        agree(self._offer(), process_group)
         source = 0 if process_group is None else dist.get_global_rank(process_group, 0)
         for tensor in (*model.parameters(), *model.buffers()):
             broadcast(tensor.data, source, group=process_group)
@@ -109,7 +115,6 @@ class LocalSteps:
 
     def _meet(self) -> int:
         """Exchanges what ranks have changed; returns the bytes that this one has sent."""
-        anchor = next(iter(self._parameters.values()))
         residuals: dict[str, torch.Tensor] = {}
         offered: list[SparseGradient] = []
         decoded: list[torch.Tensor] = []
@@ -123,7 +128,7 @@ class LocalSteps:
             decoded.extend(found)
             return [packet]
 
-        offer = Offer(Operation.LOCAL_STEPS, anchor, 1, variant=self._n_values())
+        offer = self._offer()
         agreed = encode_all(offer, encode, self._group)
         averages = {name: torch.zeros_like(outer) for name, outer in self._outer.items()}
 
@@ -131,8 +136,9 @@ class LocalSteps:
             add_packets(self._codec, packets, list(averages.values()))
 
         lengths = [length for (length,) in agreed.lengths]
-        work = gather_frames(agreed.frames[0], lengths, self._group, anchor.device, take)
-        n_bytes = confirm_all(work.wait, "decode what it was sent", self._group, anchor.device)
+        device = offer.tensor.device
+        work = gather_frames(agreed.frames[0], lengths, self._group, device, take)
+        n_bytes = confirm_all(work.wait, "decode what it was sent", self._group, device)
         for residual, given, sent in zip(residuals.values(), offered, decoded, strict=True):
             at = given.indices.to(residual.device)
             residual[at] = unsent(given.values, sent).to(residual.device)
@@ -147,6 +153,18 @@ class LocalSteps:
             parameter = self._parameters[name]
             with torch.no_grad():
                 parameter.copy_(self._outer[name].view(parameter.shape))
+
+    def _offer(self) -> Offer:
+        """What is equal on ranks with the same options and models that are at the same step."""
+        options = (
+            (self._n_steps, self._every, self._ratio, self._codec.value_error),
+            (self._outer_lr, self._outer_momentum, self._decay),
+            [(name, one.numel(), str(one.dtype)) for name, one in self._parameters.items()],
+        )
+        nothing = torch.empty(0, device="cpu")  # of a model without parameters
+        anchor = next(iter(self._parameters.values()), nothing)
+        variant = zlib.crc32(repr(options).encode())
+        return Offer(Operation.LOCAL_STEPS, anchor, 1, variant=variant, may_differ=True)
 
     def _n_values(self) -> int:
         return sum(tensor.numel() for tensor in self._outer.values())
@@ -168,8 +186,9 @@ class LocalSteps:
                 that one has not sent is not this one's.
 
         Raises:
-            InvalidArgumentError: it is of another model. Nothing was changed then.
+            InvalidArgumentError: it is of another model, or not whole. Nothing was changed then.
         """
+        check_state(state, list(self._parts()), "n_steps")
         for part, tensors in self._parts().items():
             sizes = {name: tensor.numel() for name, tensor in tensors.items()}
             given = {name: tensor.numel() for name, tensor in state[part].items()}
