@@ -8,7 +8,7 @@ import torch.distributed as dist
 from ..errors import InvalidArgumentError
 from .agreement import Offer, Operation, encode_all, gather_numbers
 from .arguments import check_group, check_tensor, integer
-from .frames import decode_frame, encode_frame, on_host
+from .frames import check_dense, decode_frame, encode_frame, on_host
 from .transport import broadcast_frame, gather_frames
 
 _MAX_DIMENSIONS = 64
@@ -87,16 +87,28 @@ def broadcast(
     src = integer("src", src)
     check_group(group)
     is_source = dist.get_rank() == src
+
+    def encode() -> list[torch.Tensor]:
+        if is_source:
+            return [encode_frame(on_host(tensor), {})]
+        _check_target(tensor)
+        return [torch.empty(0, device="cpu")]
+
     offer = Offer(Operation.BROADCAST, tensor, n_frames=1, variant=src)
-    (frame,), lengths, _ = encode_all(
-        offer,
-        lambda: [encode_frame(on_host(tensor), {}) if is_source else torch.empty(0, device="cpu")],
-        group,
-    )
+    (frame,), lengths, _ = encode_all(offer, encode, group)
     length = max(n for (n,) in lengths)
     received = broadcast_frame(frame, length, src, group, tensor.device)
     if not is_source:
         values = torch.empty(tensor.numel(), dtype=tensor.dtype, device="cpu")
         decode_frame(received, values)
-        with torch.no_grad():
+        with torch.inference_mode(tensor.is_inference()), torch.no_grad():
             tensor.copy_(values.view(tensor.shape))
+
+
+def _check_target(tensor: torch.Tensor) -> None:
+    check_dense(tensor)
+    if any(n > 1 and step == 0 for n, step in zip(tensor.shape, tensor.stride(), strict=True)):
+        raise InvalidArgumentError(
+            "several values of the tensor that is filled have the same memory, as expand() makes "
+            "it: give a clone of it"
+        )

@@ -18,7 +18,7 @@ from .._frameworks.torch_tensors import dtype_of
 from .._io.message import decode_message, encode_message, max_message_bytes, message_info
 from .._native import default_thread_count
 from .._options.kinds import MessageOptions
-from ..errors import CorruptError
+from ..errors import CorruptError, UnsupportedError
 
 # Pieces are what threads share. The size is part of the frame: both sides cut alike.
 _PIECE_BYTES = 4 << 20
@@ -33,8 +33,24 @@ _Result = TypeVar("_Result")
 
 
 def on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """The values of a tensor, contiguous on the host, with one dimension."""
+    """The values of a tensor, contiguous on the host, with one dimension.
+
+    Raises:
+        UnsupportedError: it is sparse, nested or without values.
+    """
+    check_dense(tensor)
     return tensor.detach().to("cpu").contiguous().view(-1)
+
+
+def check_dense(tensor: torch.Tensor) -> None:
+    """Raises UnsupportedError for a tensor whose values are not one after the other in memory."""
+    if tensor.layout != torch.strided or tensor.is_nested or tensor.is_meta:
+        what = f"layout {tensor.layout}"
+        what = "nested tensors" if tensor.is_nested else "device meta" if tensor.is_meta else what
+        raise UnsupportedError(
+            f"tensors are sent whose values are dense in memory, and not those of {what}: send the "
+            "dense tensors that it is made of"
+        )
 
 
 def pieces_of(flat: torch.Tensor) -> list[torch.Tensor]:

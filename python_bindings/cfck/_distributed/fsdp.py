@@ -153,10 +153,11 @@ class CompressedReduceScatter(_Collective):
             )
         if input_tensor.dtype not in _GRADIENTS:
             raise UnsupportedError(f"gradients of {input_tensor.dtype} cannot be summed exactly")
-        parts = self._parts(input_tensor, group.size())
         own = group.rank()
+        parts: list[torch.Tensor] = []
 
         def encode() -> list[torch.Tensor]:
+            parts.extend(self._parts(input_tensor, output_tensor.numel(), group.size()))
             return [
                 torch.empty(0, dtype=torch.uint8, device="cpu")
                 if rank == own
@@ -165,7 +166,7 @@ class CompressedReduceScatter(_Collective):
             ]
 
         offer = Offer(
-            Operation.REDUCE_SCATTER, input_tensor, len(parts), variant=int(self._max_error > 0)
+            Operation.REDUCE_SCATTER, input_tensor, group.size(), variant=int(self._max_error > 0)
         )
         agreed = encode_all(offer, encode, group)
         frames = agreed.frames
@@ -194,8 +195,12 @@ class CompressedReduceScatter(_Collective):
             )
         self._residual = state["residual"].clone() if state else None
 
-    def _parts(self, gradient: torch.Tensor, n: int) -> list[torch.Tensor]:
+    def _parts(self, gradient: torch.Tensor, n_own: int, n: int) -> list[torch.Tensor]:
         """What is to be sent to each rank, on the host."""
+        if gradient.numel() != n * n_own:
+            raise InvalidArgumentError(
+                f"{n} ranks get {n_own} values each, and the gradient has {gradient.numel()}"
+            )
         values = on_host(gradient)
         if self._max_error:
             values = values.to(_GRADIENTS[gradient.dtype])
@@ -206,7 +211,7 @@ class CompressedReduceScatter(_Collective):
                         f"{self._residual.numel()}: each module needs a reduce-scatter of its own"
                     )
                 values = values + self._residual
-        return list(values.chunk(n))
+        return list(torch.split(values, n_own)) if n_own else [values] * n
 
     def _encode(self, part: torch.Tensor) -> torch.Tensor:
         options: MessageOptions = {}

@@ -28,6 +28,8 @@ from .transport import completed, gather_frames, sum_of_ranks
 # What ranks tell each other of a bucket, as the length of a frame that is not sent.
 _NOT_FINITE = 8  # some gradient has values that are not finite
 _SOME_ABSENT = 16  # this rank has no gradient of some parameters
+# The sum of F16 of all ranks: the largest is 65,504, and this leaves room for rounding.
+_MOST_F16 = 6e4
 
 
 class Way(enum.Enum):
@@ -278,7 +280,7 @@ class Step:
         # What a rank does not own it adds nothing to.
         flat = torch.cat([one.velocity if one.is_own else self._zeros(one) for one in dense])
         is_half = self.replica.method.vectors == "f16" and self.ratio < 1
-        sent = flat.half() if is_half else flat
+        sent = self._halves(flat) if is_half else flat
         left = unsent(flat, sent)
         averages, n_bytes = self._sum_of_ranks(sent)
         averages.div_(self.n_parts)
@@ -311,6 +313,11 @@ class Step:
             result[at] = part
             one.sent_exactly(at, self.replica.method.masks_momentum)
         return n_bytes + n_of_values
+
+    def _halves(self, values: torch.Tensor) -> torch.Tensor:
+        """Values as F16 whose sum has no overflow; what is too large for that is sent later."""
+        most = _MOST_F16 / self.n_parts
+        return torch.where(values.isfinite(), values.clamp(-most, most), values).half()
 
     def _sum_of_ranks(self, values: torch.Tensor) -> tuple[torch.Tensor, int]:
         """The sums of all ranks, in F32, and the bytes that were sent."""

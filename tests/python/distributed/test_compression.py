@@ -172,6 +172,24 @@ def test_nothing_is_lost(two, value_error, ratio):
         assert (sent + left - given).abs().max() <= 1e-6 * given.abs().max()
 
 
+def large(value):
+    """What arrives of a gradient of a bias that F16 cannot have, or whose sum it cannot."""
+    model = nn.Linear(20, 4)
+    state = GradientCompression(model, 0.5, momentum=0.0, vectors="f16")
+    ddp = DistributedDataParallel(model)
+    ddp.register_comm_hook(state, GradientCompression.hook)
+    model.bias.register_hook(lambda g: torch.full_like(g, value))
+    ddp(batch(0)).sum().backward()
+    return float(model.bias.grad[0]), float(state.state_dict()["velocity"]["bias"][0])
+
+
+@pytest.mark.parametrize("value", [5e4, -1e6])
+def test_f16_keeps_what_is_too_large_for_it(two, value):
+    for sent, left in two(large, value):
+        assert math.isfinite(sent) and sent + left == value
+    assert two(large, math.inf) == [(math.inf, 0.0)] * 2
+
+
 def warm_up():
     model = make()
     state = GradientCompression(model, 0.001, warmup_epochs=4)

@@ -55,6 +55,54 @@ OPTIONS = {
 }
 
 
+def reduces(kind):
+    n = 101 if kind == "uneven" else 100
+    comm = CompressedReduceScatter(0.1)
+    if kind == "state" and dist.get_rank():
+        comm.load_state_dict({"residual": torch.zeros(7)})
+    comm(torch.zeros(50), torch.ones(n), dist.group.WORLD, dist.ReduceOp.SUM)
+
+
+def test_a_reduce_scatter_that_one_rank_cannot_do(two):
+    first, second = two(reduces, "state")
+    all_raise([first], "rank 1 could not encode")
+    all_raise([second], "a reduce-scatter of its own")
+    all_raise(two(reduces, "uneven"), "2 ranks get 50 values each, and the gradient has 101")
+
+
+def fills(kind):
+    """A broadcast from rank 0 to a tensor of rank 1 that cannot be filled."""
+    tensor = torch.zeros(4, 4)
+    if dist.get_rank():
+        tensor = {
+            "expanded": torch.zeros(1, 4).expand(4, 4),
+            "sparse": tensor.to_sparse(),
+            "meta": tensor.to("meta"),
+        }[kind]
+    broadcast(tensor)
+
+
+@pytest.mark.parametrize(
+    "kind, text",
+    [("expanded", "the same memory"), ("sparse", "torch.sparse_coo"), ("meta", "device meta")],
+)
+def test_a_broadcast_that_one_rank_cannot_take(two, kind, text):
+    first, second = two(fills, kind)
+    all_raise([first], "rank 1 could not encode")
+    all_raise([second], text)
+
+
+def fills_inference():
+    with torch.inference_mode():
+        tensor = torch.full((4,), float(dist.get_rank() + 1))
+    broadcast(tensor)
+    return tensor.tolist()
+
+
+def test_a_broadcast_to_a_tensor_of_inference_mode(two):
+    assert two(fills_inference) == [[1.0] * 4] * 2
+
+
 def another_option(name):
     average({name: OPTIONS[name]} if dist.get_rank() else {})
 
