@@ -14,7 +14,8 @@ from typing import TypeVar
 
 import torch
 
-from .._frameworks.torch_tensors import dtype_of
+from .._common.text import with_article
+from .._frameworks.torch_tensors import dtype_of, has_plain_storage
 from .._io.message import decode_message, encode_message, max_message_bytes, message_info
 from .._native import default_thread_count
 from .._options.kinds import MessageOptions
@@ -44,6 +45,11 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
 
 def check_dense(tensor: torch.Tensor) -> None:
     """Raises UnsupportedError for a tensor whose values are not one after the other in memory."""
+    if not has_plain_storage(tensor):  # what is done with a DTensor communicates
+        raise UnsupportedError(
+            f"the values of {with_article(type(tensor).__name__)} are not in its own memory: send "
+            "the plain tensor that it is made of (to_local(), full_tensor())"
+        )
     if tensor.layout != torch.strided or tensor.is_nested or tensor.is_meta:
         what = f"layout {tensor.layout}"
         what = "nested tensors" if tensor.is_nested else "device meta" if tensor.is_meta else what

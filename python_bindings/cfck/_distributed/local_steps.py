@@ -85,7 +85,7 @@ class LocalSteps:
         self._codec = GradientCodec(0.0 if bits is None else 2.0 / 2**bits)
         self._group = process_group
         self._n_steps = 0
-        self._parameters = trained_parameters(model)
+        self._model, self._parameters = model, trained_parameters(model)
         # Found out here, ranks do not wait for each other at different steps.
         agree(self._offer(), process_group)
         source = 0 if process_group is None else dist.get_global_rank(process_group, 0)
@@ -120,6 +120,7 @@ class LocalSteps:
         decoded: list[torch.Tensor] = []
 
         def encode() -> list[torch.Tensor]:
+            self._check_parameters()
             for name, outer in self._outer.items():
                 own = _flat(self._parameters[name]).to(outer.device)
                 residuals[name] = (self._residual[name] * self._decay).add_(outer).sub_(own)
@@ -153,6 +154,15 @@ class LocalSteps:
             parameter = self._parameters[name]
             with torch.no_grad():
                 parameter.copy_(self._outer[name].view(parameter.shape))
+
+    def _check_parameters(self) -> None:
+        known = set(map(id, self._parameters.values()))
+        for name, parameter in self._model.named_parameters():
+            if parameter.requires_grad and id(parameter) not in known:
+                raise InvalidArgumentError(
+                    f"{name} was replaced, added or made trainable after LocalSteps was made, so "
+                    "that ranks have not exchanged it: make LocalSteps anew"
+                )
 
     def _offer(self) -> Offer:
         """What is equal on ranks with the same options and models that are at the same step."""

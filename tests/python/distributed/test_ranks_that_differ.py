@@ -3,9 +3,16 @@
 import pytest
 import torch
 import torch.distributed as dist
-from cfck.distributed import CompressedReduceScatter, GradientCompression, all_gather, broadcast
+from cfck.distributed import (
+    CompressedReduceScatter,
+    GradientCompression,
+    LocalSteps,
+    all_gather,
+    broadcast,
+)
 from ranks import Raised
 from torch import nn
+from torch.distributed.tensor import DTensor, Shard, init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 CALLS = {
@@ -92,6 +99,17 @@ def test_a_broadcast_that_one_rank_cannot_take(two, kind, text):
     all_raise([second], text)
 
 
+def sends_dtensor(is_broadcast):
+    mesh = init_device_mesh("cpu", (2,))
+    tensor = DTensor.from_local(torch.zeros(10), mesh, [Shard(0)])
+    broadcast(tensor) if is_broadcast else all_gather(tensor)
+
+
+@pytest.mark.parametrize("is_broadcast", [True, False])
+def test_tensors_whose_values_are_on_several_ranks(two, is_broadcast):
+    all_raise(two(sends_dtensor, is_broadcast), "a DTensor are not in its own memory")
+
+
 def fills_inference():
     with torch.inference_mode():
         tensor = torch.full((4,), float(dist.get_rank() + 1))
@@ -110,3 +128,74 @@ def another_option(name):
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_option_on_one_rank_alone(two, name):
     all_raise(two(another_option, name), "other arguments")
+
+
+LOCAL_OPTIONS = {
+    "every": 3,
+    "ratio": 0.5,
+    "bits": 4,
+    "outer_lr": 0.5,
+    "outer_momentum": 0.5,
+    "decay": 0.5,
+}
+
+
+def local_steps(name):
+    model = nn.Linear(20, 50)
+    if dist.get_rank() and name == "names":
+        model = nn.Sequential(model)
+    elif dist.get_rank() and name == "frozen":
+        model.bias.requires_grad_(False)
+    given = name in LOCAL_OPTIONS and dist.get_rank()
+    LocalSteps(model, **({name: LOCAL_OPTIONS[name]} if given else {}))
+
+
+@pytest.mark.parametrize("name", [*LOCAL_OPTIONS, "names", "frozen"])
+def test_local_steps_of_other_options_or_models(two, name):
+    all_raise(two(local_steps, name), "other arguments")
+
+
+def replaces(how):
+    model = nn.Sequential(nn.Linear(20, 50), nn.Linear(50, 4))
+    if how == "trainable":
+        model[1].bias.requires_grad_(False)
+    local = LocalSteps(model, every=1)
+    if how == "trainable":
+        model[1].bias.requires_grad_(True)
+    else:
+        model[1].bias = nn.Parameter(torch.ones(4))
+    local.step()
+
+
+@pytest.mark.parametrize("how", ["trainable", "replaced"])
+def test_parameters_that_local_steps_does_not_know(two, how):
+    all_raise(two(replaces, how), "1.bias was replaced, added or made trainable")
+
+
+def loads_alone():
+    model = nn.Linear(20, 50)
+    local = LocalSteps(model, every=2)
+    if dist.get_rank():
+        local.load_state_dict({**local.state_dict(), "n_steps": 2})
+    local.step()
+    local.step()
+
+
+def test_a_state_that_one_rank_alone_loads(two):
+    all_raise(two(loads_alone), "other arguments")
+
+
+def without_parameters():
+    return [LocalSteps(nn.ReLU(), every=1).step() for _ in range(2)]
+
+
+def test_a_model_without_parameters(two):
+    assert two(without_parameters) == [[True, True]] * 2
+
+
+def test_the_rate_of_local_steps(two):
+    all_raise(two(local_rate), "outer_lr is a positive number")
+
+
+def local_rate():
+    LocalSteps(nn.Linear(2, 2), outer_lr=float("nan"))
