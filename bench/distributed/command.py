@@ -2,13 +2,14 @@
 
     python bench distributed -o bench/results
 
-Four ranks of one thread each, with the backend gloo, train the small GPT under FSDP2 from step 950
-on, in BF16; each kind of communication begins anew. Bytes are those that rank 0 sends to each other
-rank, headers and hashes included.
+Four ranks of one thread each, with the backend gloo, train a small network; bench/README.md says
+what the rows are. Bytes are those that rank 0 sends to each other rank, headers and hashes
+included.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,8 +21,10 @@ from common import report
 from common.driver import Benchmark
 from common.targets import COLUMNS as TARGET_COLUMNS
 from common.targets import Goal, Targets
-from distributed import packets, replica_ranks
+from distributed import packets, replica_ranks, resnet, resnet_ranks
 from distributed.gpt_ranks import RANKS, Kind, train
+from distributed.runs import Runs
+from training import images
 
 STEPS = 20
 WEIGHTS_GOAL = Goal(0.67, 0.65, smaller=True, text="{:.4f}".format)
@@ -36,6 +39,7 @@ PACKETS = {
     0.01: (Goal(250, 270), Goal(180, 180), 67),
     0.001: (Goal(1900, 2050), Goal(430, 430), 663),
 }
+RUNS = Path(__file__).parent.parent / "results" / "distributed-runs.jsonl"
 SPARSE = {"ratio": 0.01}
 # Optimizers that have momentum of their own get what is sent with error feedback alone.
 SPARSE_OPTIMIZERS = [("SGD", False, 0.3), ("AdamW", True, 1e-3)]
@@ -51,6 +55,7 @@ LOCAL_KINDS = [
 ]
 PACK_GOAL = Goal(350, 250, smaller=True, text="{:.0f} us".format)
 ADD_GOAL = Goal(100, 100, smaller=True, text="{:.0f} us".format)
+REPLICA_COLUMNS = ["communication", "validation loss"]
 COLUMNS = [
     "communication",
     "weights sent",
@@ -71,8 +76,20 @@ class Distributed(Benchmark):
         super().__init__(options, scratch)
         self.lines: list[list[str]] = []
         self.local_lines: list[list[str]] = []
+        self.resnet_lines: list[list[str]] = []
         self.targets = Targets()
         self.n_runs = 0
+
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        """Those of row `resnet`."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--runs", type=Path, default=RUNS, help="a file that keeps the trainings of row resnet"
+        )
+        parser.add_argument(
+            "--seeds", type=int, default=resnet.SEEDS, help="of row resnet (default: %(default)s)"
+        )
 
     def fsdp(self) -> None:
         """All kinds, one after the other."""
@@ -165,10 +182,24 @@ class Distributed(Benchmark):
             what = "bytes of dense F32 for each that is sent"
             self.targets.tell("sparse", case, what, f"{sent[1] / sent[0]:.0f}")
 
-    def _spawn(self, function: Callable[..., None], kind: Any, steps: int) -> dict[str, Any]:
+    def resnet(self) -> None:
+        """ResNet-20 from random weights; trainings that have ended are kept in a file."""
+        options = self.options
+        found = resnet.measure(
+            lambda *given: self._spawn(resnet_ranks.train, *given),
+            images.pixels(self.scratch),
+            Runs(options.runs),
+            1 if options.quick else options.seeds,
+            options.quick,
+            self.say,
+        )
+        self.resnet_lines = [resnet.table_line(line) for line in found]
+        resnet.judge(found, self.targets)
+
+    def _spawn(self, function: Callable[..., None], kind: Any, *given: Any) -> dict[str, Any]:
         self.n_runs += 1
         store, out = self.scratch / f"store{self.n_runs}", self.scratch / f"out{self.n_runs}"
-        arguments = (str(store), kind, steps, str(out))
+        arguments = (str(store), kind, str(out), *given)
         torch.multiprocessing.spawn(function, arguments, nprocs=RANKS)
         found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
         return found
@@ -196,6 +227,7 @@ class Distributed(Benchmark):
         "packets": packets,
         "local": local,
         "sparse": sparse,
+        "resnet": resnet,
     }
 
     def fail(self, row: str, reason: str) -> None:
@@ -218,15 +250,24 @@ class Distributed(Benchmark):
         }
 
     def files(self, facts: dict[str, str], command: str) -> dict[str, str]:
-        """One page."""
-        head = report.page_head("Compressed communication of ranks", command, facts)
-        body = ["", "## Targets", "", report.markdown_table(TARGET_COLUMNS, self.targets.lines)]
-        if self.lines:
-            body += ["## Training", "", report.markdown_table(COLUMNS, self.lines)]
-        if self.local_lines:
-            body += ["## Replicas", ""]
-            body += [report.markdown_table(["communication", "validation loss"], self.local_lines)]
-        return {f"distributed-{report.file_stem(facts)}.md": "\n".join([*head, *body])}
+        """A page of the rows that take minutes, and one for each of the others."""
+        tables = {
+            ("fsdp", "packets"): ("Training", COLUMNS, self.lines),
+            ("local", "sparse"): ("Replicas", REPLICA_COLUMNS, self.local_lines),
+            ("resnet",): ("Trainings", resnet.COLUMNS, self.resnet_lines),
+        }
+        files = {}
+        for rows, (title, columns, lines) in tables.items():
+            targets = [line for line in self.targets.lines if line[0] in rows]
+            if not targets:
+                continue
+            head = report.page_head("Compressed communication of ranks", command, facts)
+            body = ["", "## Targets", "", report.markdown_table(TARGET_COLUMNS, targets)]
+            if lines:
+                body += [f"## {title}", "", report.markdown_table(columns, lines)]
+            part = "" if "fsdp" in rows else f"{rows[-1]}-"
+            files[f"distributed-{part}{report.file_stem(facts)}.md"] = "\n".join([*head, *body])
+        return files
 
 
 COMMAND = Distributed

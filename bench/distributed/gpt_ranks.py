@@ -36,7 +36,7 @@ class Kind:
     gradients: float | None
 
 
-def train(rank: int, store: str, kind: Kind, steps: int, out: str) -> None:
+def train(rank: int, store: str, kind: Kind, out: str, steps: int) -> None:
     """Trains from the checkpoint at step 950; rank 0 writes what happened to the file `out`."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)

@@ -46,7 +46,7 @@ class Kind:
     seed: int = 0
 
 
-def train(rank: int, store: str, kind: Kind, steps: int, out: str) -> None:
+def train(rank: int, store: str, kind: Kind, out: str, steps: int) -> None:
     """Rank 0 writes what happened to the file `out`."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)

@@ -16,7 +16,7 @@ _MARGIN = 4
 
 
 @functools.cache
-def _pixels(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
+def pixels(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
     """Training images as uint8 [n, 3, 32, 32], and labels; decoded once into `folder`."""
     from PIL import Image
 
@@ -42,7 +42,7 @@ class TrainingImages:
 
     def __init__(self, scratch: Path, batch: int, seed: int = 0) -> None:
         """Decodes the images once, into `scratch`."""
-        self._images, self._labels = _pixels(scratch)
+        self._images, self._labels = pixels(scratch)
         self._batch, self._seed = batch, seed
 
     def __len__(self) -> int:
@@ -55,23 +55,25 @@ class TrainingImages:
         order = torch.randperm(len(self._labels), generator=random)
         for at in range(len(self)):
             places = order[at * self._batch : (at + 1) * self._batch]
-            yield self._varied(self._images[places], random), self._labels[places]
+            yield varied(self._images[places], random), self._labels[places]
 
-    def _varied(self, images: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-        n, size = len(images), images.shape[-1]
-        padded = torch.nn.functional.pad(images, [_MARGIN] * 4)
-        corners = torch.randint(0, 2 * _MARGIN + 1, (2, n), generator=random)
-        rows = corners[0][:, None] + torch.arange(size)
-        columns = corners[1][:, None] + torch.arange(size)
-        mirrored = torch.rand(n, generator=random) < 0.5
-        columns[mirrored] = columns[mirrored].flip(1)
-        cut = padded[
-            torch.arange(n)[:, None, None, None],
-            torch.arange(3)[None, :, None, None],
-            rows[:, None, :, None],
-            columns[:, None, None, :],
-        ]
-        return (cut.float() / 255 - cifar_resnet.MEAN) / cifar_resnet.DEVIATION
+
+def varied(images: torch.Tensor, random: torch.Generator) -> torch.Tensor:
+    """uint8 [n, 3, 32, 32], each shifted and perhaps mirrored on its own, and normalised."""
+    n, size = len(images), images.shape[-1]
+    padded = torch.nn.functional.pad(images, [_MARGIN] * 4)
+    corners = torch.randint(0, 2 * _MARGIN + 1, (2, n), generator=random)
+    rows = corners[0][:, None] + torch.arange(size)
+    columns = corners[1][:, None] + torch.arange(size)
+    mirrored = torch.rand(n, generator=random) < 0.5
+    columns[mirrored] = columns[mirrored].flip(1)
+    cut = padded[
+        torch.arange(n)[:, None, None, None],
+        torch.arange(3)[None, :, None, None],
+        rows[:, None, :, None],
+        columns[:, None, None, :],
+    ]
+    return (cut.float() / 255 - cifar_resnet.MEAN) / cifar_resnet.DEVIATION
 
 
 @torch.no_grad()
