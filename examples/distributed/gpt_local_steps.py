@@ -1,0 +1,70 @@
+"""Trains a small language model on several ranks that meet once in 30 steps.
+
+    torchrun --nproc-per-node 4 examples/distributed/gpt_local_steps.py DATA --steps 300 -o run
+
+DATA is a folder with gpt_step01000.safetensors and wikitext2_tokens.npz. Each rank saves
+run-RANK.cfck, with what it has not sent yet. Needs torch and safetensors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from cfck.distributed import LocalSteps
+from cfck.torch import save_checkpoint
+from safetensors.torch import load_file
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from train_small_gpt import LENGTH, Gpt, loss_of, perplexity, texts
+
+BATCH = 8  # of a rank
+
+
+def main() -> None:
+    """Trains, and saves a checkpoint for each rank."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--every", type=int, default=30, help="steps between meetings")
+    parser.add_argument("-o", "--output", default="run", help="run-RANK.cfck by default")
+    options = parser.parse_args()
+
+    dist.init_process_group("gloo")  # torchrun has set the addresses
+    rank = dist.get_rank()
+    torch.manual_seed(rank)  # each rank reads texts of its own
+    model = Gpt()
+    stored, prefix = load_file(options.data / "gpt_step01000.safetensors"), "model."
+    model.load_state_dict(
+        {name[len(prefix) :]: t for name, t in stored.items() if name.startswith(prefix)}
+    )
+    with np.load(options.data / "wikitext2_tokens.npz") as found:
+        words, judged = (
+            torch.from_numpy(found[part].astype(np.int64)) for part in ("train", "valid")
+        )
+
+    local = LocalSteps(model, every=options.every, ratio=0.02, bits=2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    for step in range(1, options.steps + 1):
+        starts = torch.randint(len(words) - LENGTH, (BATCH,))
+        loss_of(model, texts(words, starts)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if local.step() and rank == 0:  # the ranks have met, and have equal weights
+            perplexity_now = perplexity(model, judged)
+            print(f"step {step}: perplexity {perplexity_now:.2f}, {local.traffic.describe()}")
+    checkpoint = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "local": local.state_dict(),
+    }
+    save_checkpoint(checkpoint, f"{options.output}-{rank}.cfck")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
