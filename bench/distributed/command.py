@@ -21,7 +21,15 @@ from common import report
 from common.driver import Benchmark
 from common.targets import COLUMNS as TARGET_COLUMNS
 from common.targets import Goal, Targets
-from distributed import packets, replica_ranks, resnet, resnet_ranks
+from distributed import (
+    bandwidth,
+    network,
+    packets,
+    replica_ranks,
+    resnet,
+    resnet_ranks,
+    timed_ranks,
+)
 from distributed.gpt_ranks import RANKS, Kind, train
 from distributed.runs import Runs
 from training import images
@@ -77,12 +85,13 @@ class Distributed(Benchmark):
         self.lines: list[list[str]] = []
         self.local_lines: list[list[str]] = []
         self.resnet_lines: list[list[str]] = []
+        self.timed: bandwidth.Found = {}
         self.targets = Targets()
         self.n_runs = 0
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        """Those of row `resnet`."""
+        """Those of rows `resnet` and `bandwidth`."""
         super().add_options(parser)
         parser.add_argument(
             "--runs", type=Path, default=RUNS, help="a file that keeps the trainings of row resnet"
@@ -90,6 +99,16 @@ class Distributed(Benchmark):
         parser.add_argument(
             "--seeds", type=int, default=resnet.SEEDS, help="of row resnet (default: %(default)s)"
         )
+
+        parser.add_argument(
+            "--ranks", type=int, default=bandwidth.RANKS,
+            help="of row bandwidth (default: %(default)s)",
+        )  # fmt: skip
+
+    @classmethod
+    def default_rows(cls, options: argparse.Namespace) -> list[str]:
+        """Not those that take hours."""
+        return [row for row in cls.rows if row != "resnet"]
 
     def fsdp(self) -> None:
         """All kinds, one after the other."""
@@ -196,11 +215,29 @@ class Distributed(Benchmark):
         self.resnet_lines = [resnet.table_line(line) for line in found]
         resnet.judge(found, self.targets)
 
-    def _spawn(self, function: Callable[..., None], kind: Any, *given: Any) -> dict[str, Any]:
+    def bandwidth(self) -> None:
+        """Steps per second between ranks whose network is slow; skipped where it cannot be made."""
+        options = self.options
+
+        def train(ways: list[str], spaces: list[str], *given: Any) -> dict[str, Any]:
+            return self._spawn(timed_ranks.train, ways, spaces, *given, ranks=len(spaces))
+
+        n_rounds = bandwidth.QUICK_ROUNDS if options.quick else bandwidth.ROUNDS
+        try:
+            self.timed = bandwidth.measure(train, options.ranks, n_rounds, self.say)
+        except network.NotAllowed as reason:
+            self.say(f"skipped bandwidth: {reason}")
+            self.targets.skip("bandwidth", "-", str(reason))
+            return
+        bandwidth.judge(self.timed, self.targets, options.ranks)
+
+    def _spawn(
+        self, function: Callable[..., None], kind: Any, *given: Any, ranks: int = RANKS
+    ) -> dict[str, Any]:
         self.n_runs += 1
         store, out = self.scratch / f"store{self.n_runs}", self.scratch / f"out{self.n_runs}"
         arguments = (str(store), kind, str(out), *given)
-        torch.multiprocessing.spawn(function, arguments, nprocs=RANKS)
+        torch.multiprocessing.spawn(function, arguments, nprocs=ranks)
         found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
         return found
 
@@ -228,6 +265,7 @@ class Distributed(Benchmark):
         "local": local,
         "sparse": sparse,
         "resnet": resnet,
+        "bandwidth": bandwidth,
     }
 
     def fail(self, row: str, reason: str) -> None:
@@ -239,15 +277,24 @@ class Distributed(Benchmark):
         return self.targets.failed()
 
     def facts(self) -> dict[str, str]:
-        """Versions, and what was trained."""
+        """Versions."""
         import cfck
 
         return {
             "cfck": cfck.__version__,
             "torch": torch.__version__,
-            "ranks": f"{RANKS}, gloo, one thread each",
-            "steps": str(4 if self.options.quick else STEPS),
         }
+
+    def _sizes(self, row: str) -> dict[str, str]:
+        """What a page says of the trainings of its rows."""
+        ranks, is_quick = RANKS, self.options.quick
+        sizes = {}
+        if row == "fsdp":
+            sizes["steps"] = str(4 if is_quick else STEPS)
+        if row == "bandwidth":
+            ranks = self.options.ranks
+            sizes["rounds"] = str(bandwidth.QUICK_ROUNDS if is_quick else bandwidth.ROUNDS)
+        return {"ranks": f"{ranks}, gloo, one thread each"} | sizes
 
     def files(self, facts: dict[str, str], command: str) -> dict[str, str]:
         """A page of the rows that take minutes, and one for each of the others."""
@@ -255,18 +302,24 @@ class Distributed(Benchmark):
             ("fsdp", "packets"): ("Training", COLUMNS, self.lines),
             ("local", "sparse"): ("Replicas", REPLICA_COLUMNS, self.local_lines),
             ("resnet",): ("Trainings", resnet.COLUMNS, self.resnet_lines),
+            ("bandwidth",): ("Steps", bandwidth.COLUMNS, bandwidth.table(self.timed)),
         }
         files = {}
         for rows, (title, columns, lines) in tables.items():
             targets = [line for line in self.targets.lines if line[0] in rows]
             if not targets:
                 continue
-            head = report.page_head("Compressed communication of ranks", command, facts)
+            about = facts | self._sizes(rows[0])
+            head = report.page_head("Compressed communication of ranks", command, about)
             body = ["", "## Targets", "", report.markdown_table(TARGET_COLUMNS, targets)]
             if lines:
                 body += [f"## {title}", "", report.markdown_table(columns, lines)]
             part = "" if "fsdp" in rows else f"{rows[-1]}-"
-            files[f"distributed-{part}{report.file_stem(facts)}.md"] = "\n".join([*head, *body])
+            name = f"distributed-{part}{report.file_stem(facts)}"
+            if rows == ("bandwidth",) and self.timed:
+                files[f"{name}.svg"] = bandwidth.picture(self.timed, self.options.ranks)
+                body += [f"![Steps per second]({name}.svg)", ""]
+            files[f"{name}.md"] = "\n".join([*head, *body])
         return files
 
 

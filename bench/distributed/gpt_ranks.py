@@ -40,8 +40,8 @@ def train(rank: int, store: str, kind: Kind, out: str, steps: int) -> None:
     """Trains from the checkpoint at step 950; rank 0 writes what happened to the file `out`."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
-    model = _model()
-    gather, reduce = _compress(model, kind)
+    model = load_model()
+    gather, reduce = compress(model, kind)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, betas=(0.9, 0.95))
     with np.load(data.data_path("wikitext2_tokens.npz")) as stored:
         tokens = torch.from_numpy(stored["train"].astype(np.int64))
@@ -71,7 +71,8 @@ def train(rank: int, store: str, kind: Kind, out: str, steps: int) -> None:
     dist.destroy_process_group()
 
 
-def _model() -> torch.nn.Module:
+def load_model() -> torch.nn.Module:
+    """The GPT of the checkpoint at step 950, in shards, with forward passes in BF16."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     model = models.Gpt()
@@ -84,8 +85,8 @@ def _model() -> torch.nn.Module:
     return fully_shard(model, mp_policy=policy)
 
 
-def _compress(model: torch.nn.Module, kind: Kind) -> tuple[Any, list[Any]]:
-    """Returns what is sent of weights, and of gradients."""
+def compress(model: torch.nn.Module, kind: Kind) -> tuple[Any, list[Any]]:
+    """Compresses what ranks send; returns what is sent of weights, and of gradients."""
     from cfck.distributed import CompressedAllGather, CompressedReduceScatter, Traffic
     from torch.distributed.fsdp import FSDPModule
 

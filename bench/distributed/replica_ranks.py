@@ -52,7 +52,7 @@ def train(rank: int, store: str, kind: Kind, out: str, steps: int) -> None:
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
     from cfck.distributed import GradientCompression, LocalSteps
 
-    model = _model(kind)
+    model = load_model(kind)
     local = None if kind.local is None else LocalSteps(model, EVERY, **kind.local)
     called = DistributedDataParallel(model) if local is None else model
     state = None
@@ -65,9 +65,7 @@ def train(rank: int, store: str, kind: Kind, out: str, steps: int) -> None:
         valid = torch.from_numpy(stored["valid"].astype(np.int64))
     generator = torch.Generator().manual_seed(1000 * kind.seed + rank)
     for _ in range(steps):
-        at = torch.randint(len(tokens) - LENGTH - 1, (BATCH,), generator=generator)
-        rows = torch.stack([tokens[i : i + LENGTH + 1] for i in at.tolist()])
-        loss = _loss(called, rows)
+        loss = loss_of(called, texts(tokens, generator))
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -82,7 +80,8 @@ def train(rank: int, store: str, kind: Kind, out: str, steps: int) -> None:
     dist.destroy_process_group()
 
 
-def _model(kind: Kind) -> torch.nn.Module:
+def load_model(kind: Kind) -> torch.nn.Module:
+    """The GPT, of random weights or of the checkpoint at step 950."""
     torch.manual_seed(kind.seed)
     model: torch.nn.Module = models.Gpt()
     if kind.is_new:
@@ -105,7 +104,14 @@ def _optimizer(model: torch.nn.Module, kind: Kind) -> torch.optim.Optimizer:
     return torch.optim.SGD(model.parameters(), kind.rate, momentum=momentum)
 
 
-def _loss(model: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
+def texts(tokens: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """A batch from random places, int64 [BATCH, LENGTH + 1]."""
+    at = torch.randint(len(tokens) - LENGTH - 1, (BATCH,), generator=generator)
+    return torch.stack([tokens[i : i + LENGTH + 1] for i in at.tolist()])
+
+
+def loss_of(model: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
+    """Cross entropy of the next tokens; `rows` are of int64, [n, LENGTH + 1]."""
     return functional.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
 
 
@@ -113,5 +119,5 @@ def _loss(model: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
 def _validation_loss(model: torch.nn.Module, tokens: torch.Tensor) -> float:
     n = (len(tokens) - 1) // LENGTH
     rows = torch.stack([tokens[i * LENGTH : i * LENGTH + LENGTH + 1] for i in range(n)])
-    losses = [float(_loss(model, part)) * len(part) for part in rows.split(64)]
+    losses = [float(loss_of(model, part)) * len(part) for part in rows.split(64)]
     return sum(losses) / n

@@ -12,8 +12,8 @@ COLOURS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9", "#8c6d31",
     "#332288", "#882255", "#117733", "#999933", "#44aa99", "#aa4499", "#661100", "#888888",
 )  # fmt: skip
-# Sixteen markers with six dashes: no pair of them occurs twice.
-DASHES = ("", "8 3", "2 2.5", "8 3 2 3", "14 4", "5 2 1.5 2 1.5 2")
+# A dash comes again with the same marker, which is then not filled.
+DASHES = ("", "8 3", "2 2.5", "8 3 2 3", "14 4", "5 2 1.5 2 1.5 2", "1.5 6", "18 3 2 3 2 3")
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "star", "wedge", "bar")
 RADIUS = 4.0
 

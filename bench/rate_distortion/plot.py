@@ -28,14 +28,17 @@ Marks = Mapping[str, Sequence[tuple[Point, str]]]
 class Plot:
     """Axes, their names, and the curves on them by label; a curve of one point is a mark.
 
-    `marks` are points by label that nothing joins, each with a word beside it.
+    `markers` are where curves have their markers, if not at all of their points. `marks` are points
+    by label that nothing joins, each with a word beside it.
     """
 
     title: str
     across: str
     up: str
     log_up: bool = False
+    log_across: bool = False  # with lines at powers of ten
     curves: dict[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    markers: dict[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     marks: dict[str, Sequence[tuple[float, float, str]]] = field(default_factory=dict)
 
     def labels(self) -> list[str]:
@@ -56,14 +59,18 @@ class Plot:
         return LEGEND_GAP + max(listed + direct)
 
     def _bounds(self) -> tuple[list[float], list[float]]:
-        points = [point for curve in self.curves.values() for point in curve]
+        curves = [*self.curves.values(), *self.markers.values()]
+        points = [point for curve in curves for point in curve]
         points += [(x, y) for marks in self.marks.values() for x, y, _ in marks]
         ups = [self._level(y) for _, y in points]
-        across = [x for x, _ in points]
+        across = [self._right(x) for x, _ in points]
         return [min(across), max(across)], [min(ups), max(ups)]
 
     def _level(self, value: float) -> float:
         return math.log10(value) if self.log_up else value
+
+    def _right(self, value: float) -> float:
+        return math.log10(value) if self.log_across else value
 
     def svg(self, looks: Mapping[str, Look] | None = None) -> str:
         """The picture, with the looks that its labels have on their page, or with its own."""
@@ -72,6 +79,7 @@ class Plot:
         across, up = (_widened(bounds) for bounds in self._bounds())
 
         def place(x: float, level: float) -> Point:
+            """Where it is in the picture; both are logarithms where the axis has them."""
             right = LEFT + (x - across[0]) / (across[1] - across[0]) * (edge - LEFT)
             down = HEIGHT - BOTTOM
             return right, down - (level - up[0]) / (up[1] - up[0]) * (down - TOP)
@@ -82,9 +90,12 @@ class Plot:
             f"<text x='{LEFT}' y='24' font-size='{TITLE_SIZE}'>{escape(self.title)}</text>",
         ]
         for x in ticks(*across):
+            if self.log_across and x != round(x):
+                continue
             right, down = place(x, up[0])
+            label = f"{10**x:,g}" if self.log_across else f"{x:g}"
             parts.append(_line(right, TOP, right, down, "#ddd"))
-            parts.append(_text(right, down + 18, f"{x:g}", "middle"))
+            parts.append(_text(right, down + 18, label, "middle"))
         for level in ticks(*up):
             right, down = place(across[0], level)
             label = f"{10**level:.2g}" if self.log_up else f"{level:g}"
@@ -95,15 +106,17 @@ class Plot:
             f"<text transform='translate(18 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)' "
             f"text-anchor='middle'>{escape(self.up)}</text>"
         )
-        curves = {
-            label: [place(x, self._level(y)) for x, y in sorted(curve)]
-            for label, curve in self.curves.items()
-        }
+
+        def found(x: float, y: float) -> Point:
+            return place(self._right(x), self._level(y))
+
+        curves = {label: [found(*p) for p in sorted(c)] for label, c in self.curves.items()}
+        markers = {label: [found(*p) for p in points] for label, points in self.markers.items()}
         marks = {
-            label: [(place(x, self._level(y)), word) for x, y, word in marks]
+            label: [(found(x, y), word) for x, y, word in marks]
             for label, marks in self.marks.items()
         }
-        parts += _series(curves, marks, looks)
+        parts += _series(curves, markers, marks, looks)
         parts += self._names(curves, marks, looks, edge + LEGEND_GAP)
         return "\n".join([*parts, "</svg>"]) + "\n"
 
@@ -148,17 +161,18 @@ def _widened(bounds: Sequence[float]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _series(curves: Curves, marks: Marks, looks: Mapping[str, Look]) -> list[str]:
+def _series(curves: Curves, markers: Curves, marks: Marks, looks: Mapping[str, Look]) -> list[str]:
     """Lines and markers, those of a series in a group with its label."""
     parts = []
     for label, points in curves.items():
         look = looks[label]
         line = [look.line(points)] if len(points) > 1 else []
-        parts += _group(label, [*line, *(look.marker(*point) for point in points)])
+        marked = markers.get(label, points)
+        parts += _group(label, [*line, *(look.marker(*point) for point in marked)])
     for label, found in marks.items():
         # Quantisers are often as good as each other: those below can be seen.
-        markers = [looks[label].marker(*point) for point, _ in found]
-        parts += _group(label, markers, " fill-opacity='0.5'")
+        shown = [looks[label].marker(*point) for point, _ in found]
+        parts += _group(label, shown, " fill-opacity='0.5'")
     return parts
 
 

@@ -1,16 +1,26 @@
 """What `bench distributed` keeps between its sittings, and what it makes of it."""
 
+import contextlib
 import json
+import math
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+BENCH = Path(__file__).parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
 torch = pytest.importorskip("torch")
 targets_of = pytest.importorskip("common.targets")
+bandwidth = pytest.importorskip("distributed.bandwidth")
+network = pytest.importorskip("distributed.network")
 resnet = pytest.importorskip("distributed.resnet")
 resnet_ranks = pytest.importorskip("distributed.resnet_ranks")
+timed_ranks = pytest.importorskip("distributed.timed_ranks")
 Runs = pytest.importorskip("distributed.runs").Runs
 
 SCORES = {"dense": 80.0, "1 %": 79.8, "0.1 %, warm-up of 4 epochs": 79.0}
@@ -98,3 +108,143 @@ def test_ranks_train_on_different_images_in_the_same_order_for_all_methods():
     assert not torch.equal(found[2][0][1], other[0][1])
     assert resnet_ranks._rate(0.0, 12) == 0.01 and resnet_ranks._rate(1.0, 12) == 1.0
     assert resnet_ranks._rate(12.0, 12) == pytest.approx(0.0)
+
+
+def timed(milliseconds, kilobytes):
+    return timed_ranks.Timed(milliseconds / 1e3, kilobytes * 1e3)
+
+
+def test_where_a_way_pays():
+    dense = timed(100, 7500)
+    assert bandwidth.break_even(timed(110, 2500), dense) == pytest.approx(4000)  # 40 Mbit in 10 ms
+    assert bandwidth.break_even(timed(90, 2500), dense) == math.inf
+    assert bandwidth.break_even(timed(110, 7500), dense) == 0.0
+    assert bandwidth.computed(dense, 100) == pytest.approx(0.7)
+    assert bandwidth.computed(dense, 4000) == bandwidth.computed(timed(110, 2500), 4000)
+
+
+def test_the_table_and_the_picture_of_bandwidths():
+    free = {way: timed(100 + 5 * i, 7500 / (i + 1)) for i, way in enumerate(timed_ranks.WAYS)}
+    found = {bandwidth.FREE: free}
+    for limit in (1000, 100):
+        slow = {way: bandwidth.computed(one, limit) * 1e3 for way, one in free.items()}
+        found[limit] = {way: timed(slow[way], 0) for way in free}
+    lines = bandwidth.table(found)
+    assert all(len(line) == len(bandwidth.COLUMNS) for line in lines)
+    assert lines[0] == ["dense", "7,500", "100", "10.00", "6.25", "6.25", "1.43", "1.43", "-"]
+    assert lines[1][-1] == "6,000"
+    targets = targets_of.Targets()
+    bandwidth.judge(found, targets, 2)
+    assert len(targets.lines) == 6 and not targets.failed()
+    svg = bandwidth.picture(found, 2)
+    assert all(f"data-series='{way.replace(chr(39), '&#x27;')}'" in svg for way in free)
+    assert all(f">{rate}</text>" in svg for rate in ("10", "100", "1,000", "10,000"))
+
+
+def test_steps_count_by_limit_and_without_those_of_the_warm_up():
+    def step(at):
+        if at < 2:
+            return timed(999, 0)
+        is_meeting = (at + 1) % timed_ranks.TIMED_EVERY == 0
+        return timed(40, 31) if is_meeting else timed(10, 1)
+
+    limits = [1000, 100]
+    steps = [(limits[at % 2], timed_ranks.LOCAL, step(at)) for at in range(18)]
+    steps += [(limits[at % 2], timed_ranks.DENSE, timed(20 + at % 7, at % 2)) for at in range(18)]
+    found = timed_ranks.typical(steps, limits)
+    # Meetings are at an odd place, and so at the second limit.
+    assert found[1000][timed_ranks.LOCAL] == {"seconds": 0.01, "sent": 1000.0}
+    assert found[100][timed_ranks.LOCAL]["seconds"] == pytest.approx(0.011)
+    assert found[100][timed_ranks.LOCAL]["sent"] == pytest.approx(2000)
+    assert found[100][timed_ranks.DENSE] == {"seconds": 0.022, "sent": 1000.0}
+
+
+@pytest.fixture
+def allowed():
+    try:
+        with network.links(1):
+            pass
+    except network.NotAllowed as reason:
+        pytest.skip(str(reason))
+
+
+def namespaces():
+    folder = Path("/var/run/netns")
+    return {path.name for path in folder.glob("*")} if folder.exists() else set()
+
+
+def run_in(name, *arguments):
+    command = ["ip", "netns", "exec", name, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_namespaces_reach_each_other_at_a_limited_rate_and_are_removed(allowed):
+    before = namespaces()
+    with pytest.raises(ZeroDivisionError), network.links(2) as names:
+        assert len(namespaces() - before) == 3 and set(names) < namespaces() - before
+        for rate in (100, 1000):
+            network.limit(names, rate)
+        hub = names[0].removesuffix("0") + "hub"
+        assert "rate 1Gbit" in run_in(names[0], "tc", "qdisc")
+        assert run_in(hub, "tc", "qdisc").count("rate 1Gbit") == 2
+        script = (
+            "import sys; sys.path.insert(0, sys.argv[1]); import socket; "
+            "from distributed import network; network.enter(sys.argv[2]); "
+            "server = socket.create_server(('10.0.0.1', 9)); network.enter(sys.argv[3]); "
+            "a = socket.create_connection(('10.0.0.1', 9), 10); b, _ = server.accept(); "
+            "network.enter(sys.argv[2]); first = network.sent_bytes(); "
+            "network.enter(sys.argv[3]); first_of_other = network.sent_bytes(); "
+            "a.sendall(bytes(10000)); n = 0\n"
+            "while n < 10000: n += len(b.recv(10000))\n"
+            "assert network.sent_bytes() - first >= 10000"
+        )
+        command = [sys.executable, "-c", script, str(BENCH), *names]
+        subprocess.run(command, check=True, timeout=60)
+        raise ZeroDivisionError
+    assert namespaces() == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_namespaces_are_removed_after_a_signal(allowed, number):
+    before = namespaces()
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import time; "
+        "from distributed import network\n"
+        "with network.links(2): print('ready', flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", script, str(BENCH)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        assert process.stdout.readline() == b"ready\n"
+        assert len(namespaces() - before) == 3
+        # As `timeout` does it: once to the process, and then to its group, which has the program
+        # that removes a namespace in it.
+        process.send_signal(number)
+        for _ in range(10):
+            time.sleep(0.005)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+        assert process.wait(60) != 0
+    assert namespaces() == before
+
+
+def test_namespaces_of_a_killed_process_are_removed_by_the_next(allowed):
+    before = namespaces()
+    subprocess.run(["ip", "netns", "add", "cfck-bench-999999999-0"], check=True)
+    with network.links(1):
+        assert "cfck-bench-999999999-0" not in namespaces()
+    assert namespaces() == before
+
+
+def test_what_is_not_allowed_is_said(monkeypatch):
+    monkeypatch.setattr(network.shutil, "which", lambda program: None)
+    with pytest.raises(network.NotAllowed, match="there is no program ip: install iproute2"):
+        with network.links(1):
+            pass
+    monkeypatch.setattr(network.shutil, "which", lambda program: program)
+    said = subprocess.CompletedProcess([], 1, "", "Operation not permitted\n")
+    monkeypatch.setattr(network.subprocess, "run", lambda *_, **__: said)
+    message = "take root, or CAP_NET_ADMIN and CAP_SYS_ADMIN: ip netns add .*not permitted"
+    with pytest.raises(network.NotAllowed, match=message), network.links(1):
+        pass
