@@ -19,7 +19,7 @@ namespace embeddings {
 namespace {
 
 std::size_t row_bytes_of(const RowShape& shape) {
-  return shape.row_elems * (bits_per_element(shape.dtype) / 8);
+  return std::size_t{shape.row_elems} * (bits_per_element(shape.dtype) / 8);
 }
 
 Error at_message(Error error, std::size_t begin) {

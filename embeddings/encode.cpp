@@ -28,7 +28,7 @@ constexpr double kSecondsPerId = 25e-9;
 constexpr double kSecondsPerCode = 4e-9;
 
 std::size_t row_bytes_of(const RowBatch& batch) {
-  return batch.row_elems * (bits_per_element(batch.dtype) / 8);
+  return std::size_t{batch.row_elems} * (bits_per_element(batch.dtype) / 8);
 }
 
 Error wrong_batch(std::size_t number, const std::string& what) {
@@ -141,8 +141,8 @@ class PacketEncoder {
     memory_.finder.number_keys(batch.keys, rows);
     for (std::uint32_t row = 0; row < batch.n_rows; ++row) {
       const std::uint32_t first = rows.first[rows.number[row]];
-      if (std::memcmp(batch.values.data() + row * row_bytes,
-                      batch.values.data() + first * row_bytes, row_bytes) != 0) {
+      if (!are_equal(batch.values.data() + row * row_bytes, batch.values.data() + first * row_bytes,
+                     row_bytes)) {
         return wrong_batch(i, "has rows " + std::to_string(first) + " and " + std::to_string(row) +
                                   " with equal keys that differ");
       }

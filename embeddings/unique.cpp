@@ -1,7 +1,6 @@
 #include "embeddings/unique.hpp"
 
 #include <bit>
-#include <cstring>
 
 #include "base/hashing/hashing.hpp"
 
@@ -43,7 +42,7 @@ void RowFinder::number_rows(const std::byte* rows, std::uint32_t n_rows, std::si
         return detail::hash64({rows + row * row_bytes, row_bytes});
       },
       [&](std::uint32_t a, std::uint32_t b) {
-        return std::memcmp(rows + a * row_bytes, rows + b * row_bytes, row_bytes) == 0;
+        return are_equal(rows + a * row_bytes, rows + b * row_bytes, row_bytes);
       });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,11 @@ struct Numbering {
     first.clear();
   }
 };
+
+// Rows without values may have no address, which memcmp() must have.
+inline bool are_equal(const std::byte* a, const std::byte* b, std::size_t row_bytes) noexcept {
+  return row_bytes == 0 || std::memcmp(a, b, row_bytes) == 0;
+}
 
 // A hash table that is kept from batch to batch. Not thread-safe.
 class RowFinder {

@@ -120,6 +120,19 @@ TEST(DamagedRowPacket, TablesAreChecked) {
   }
 }
 
+// Rows of 4 GiB, whose bytes are 0 in 32 bits.
+TEST(DamagedRowPacket, RowsAreMeasuredIn64Bits) {
+  Rows batch = looked_up(popular_ids(1, 1, 1), 1, 2, 0.01);
+  auto packet = expect_round_trip(std::span(&batch, 1));
+  detail::store<std::uint32_t>(packet.data() + embeddings::kHeaderBytes + 8, 1U << 30);
+  seal(packet);
+  EXPECT_EQ(row_packet_shapes(packet).value()[0].row_elems, 1U << 30);
+  batch.values.clear();
+  EXPECT_EQ(code_of(packet, std::span(&batch, 1)), ErrorCode::kInvalidArgument);
+  batch.row_elems = 1U << 30;
+  EXPECT_EQ(encode(std::span(&batch, 1)).error().code, ErrorCode::kInvalidArgument);
+}
+
 TEST(DamagedRowPacket, OfANewerVersionSaysSo) {
   const auto batches = samples();
   auto packet = expect_round_trip(batches, slow_network());
