@@ -107,7 +107,8 @@ def homogenization_index(rows: torch.Tensor, relative_error: float) -> float:
     if before.shape[0] == 0 or error == 0:
         return 0.0
     codes = torch.round(before.double() / (2 * error))
-    return 1 - torch.unique(codes, dim=0).shape[0] / before.shape[0]
+    n_after = int(torch.unique(codes, dim=0).shape[0])
+    return 1 - n_after / int(before.shape[0])
 
 
 def bounds_by_merging(

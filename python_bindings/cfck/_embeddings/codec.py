@@ -114,8 +114,10 @@ class RowCodec:
         """
         data = readable(packet)
         return [
-            RowShape(dtype_of(name), *rest)
-            for name, *rest in _native.row_packet_shapes(data.ctypes.data, data.nbytes)
+            RowShape(dtype_of(name), n_rows, row_elems, n_unique, needs_keys)
+            for name, n_rows, row_elems, n_unique, needs_keys in _native.row_packet_shapes(
+                data.ctypes.data, data.nbytes
+            )
         ]
 
     def decode(

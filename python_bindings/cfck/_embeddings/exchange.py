@@ -151,7 +151,7 @@ def _parts_of(tables: Sequence[torch.Tensor], call: _Call) -> list[_Part]:
     n_ranks = dist.get_world_size(call.options.group)
     sizes = _split_sizes(tables, call.split_sizes, n_ranks)
     bounds = _bounds_of(call.options.bounds, len(tables), "bounds")
-    split = [table.detach().split(sizes) for table in tables]
+    split = [torch.split(table.detach(), sizes) for table in tables]
     return [_Part([of_table[rank] for of_table in split], bounds) for rank in range(n_ranks)]
 
 
