@@ -32,6 +32,7 @@ class Operation(enum.IntEnum):
     GRADIENTS = 5
     LOCAL_STEPS = 6
     ROWS = 7
+    ROW_IDS = 8
 
 
 class Offer(NamedTuple):
@@ -167,7 +168,7 @@ def _check(rows: list[list[int]], offer: Offer, own_rank: int) -> None:
         if row[2] != own[2]:
             raise InvalidArgumentError(
                 f"ranks {own_rank} and {rank} do not make the same call: {_called(own)} with other "
-                "arguments, such as src, max_error, ratio, epoch, step or model"
+                "arguments, such as src, max_error, ratio, epoch, step, model, bounds or iteration"
             )
         if row[3] != own[3]:
             raise InvalidArgumentError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -30,7 +30,7 @@ class ExchangeOptions:
         bounds: of each table of this rank: the most by which a value that is looked up may change,
             as a fraction of the range of the values that one rank is sent; 0.0: no bit is lost.
         backward_bounds: of the gradients of each table that comes from another rank, or one for
-            all.
+            all. Few gradients are large: a larger bound loses the many small ones.
         group: a process group; None: that of all ranks.
         simulated: values are changed as compression changes them, bit for bit, and sent as they
             are.
@@ -39,17 +39,40 @@ class ExchangeOptions:
     """
 
     bounds: Sequence[float] | float = 0.03
-    backward_bounds: Sequence[float] | float = 0.03
+    backward_bounds: Sequence[float] | float = 0.003
     group: dist.ProcessGroup | None = None
     simulated: bool = False
     codec: RowCodec = dataclasses.field(default_factory=RowCodec)
     traffic: Traffic = dataclasses.field(default_factory=Traffic)
 
 
+# Of the rows of several tables.
+Keys = Sequence[torch.Tensor | None]
+
+
+class RowKeys(NamedTuple):
+    """By what both sides know which rows are equal, so that it is not sent.
+
+    Rows of a slice with equal keys are equal: the indices by which they were looked up, where each
+    bag has exactly one and no weight. Both sides give the same keys of a slice, or both None.
+
+    Attributes:
+        sent: for each rank, the keys of its samples, one for each table of this rank, of dtype
+            int64.
+        received: for each rank, the keys of the samples of this rank, one for each table that the
+            rank owns.
+    """
+
+    sent: Sequence[Keys]
+    received: Sequence[Keys]
+
+
 def all_to_all_tables(
     tables: Sequence[torch.Tensor],
     split_sizes: Sequence[int] | None = None,
     options: ExchangeOptions | None = None,
+    *,
+    keys: RowKeys | None = None,
 ) -> list[torch.Tensor]:
     """Sends each rank its samples of the tables that this rank owns, compressed.
 
@@ -62,6 +85,7 @@ def all_to_all_tables(
             on any device.
         split_sizes: how many samples each rank has; None: equally many.
         options: None: those of ExchangeOptions().
+        keys: of all tables; None: the receiver has none.
 
     Returns:
         The rows of all tables of all ranks for the samples of this rank: those of rank 0 first, in
@@ -77,11 +101,47 @@ def all_to_all_tables(
     for table in tables:
         check_tensor(table)
     check_group(options.group)
-    call = _Call(options, split_sizes)
+    call = _Call(options, split_sizes, keys)
     # torch follows gradients through what depends on a tensor that needs them; a rank may own no
     # table and still be sent gradients.
     anchor = torch.zeros((), requires_grad=True)
     return list(_Exchange.apply(call, anchor, *tables))
+
+
+def abandon(error: Exception, options: ExchangeOptions) -> NoReturn:
+    """Raises an error, in place of all_to_all_tables(): so that the other ranks raise too."""
+
+    def fail() -> list[_Part]:
+        raise error
+
+    _exchange(fail, [], options)
+    raise error
+
+
+def simulate_tables(
+    tables: Sequence[torch.Tensor], n_ranks: int, options: ExchangeOptions
+) -> list[torch.Tensor]:
+    """Changes rows, and later their gradients, as an exchange would, in one process.
+
+    Args:
+        tables: of all tables of all ranks, as all_to_all_tables() takes those of one; the samples
+            are equally many of each rank.
+        n_ranks: of the exchange.
+        options: bounds are for each of the tables.
+
+    Returns:
+        The rows of all samples, changed slice by slice.
+
+    Raises:
+        CfckError, TypeError: as all_to_all_tables().
+    """
+    sizes = _split_sizes(tables, None, n_ranks)
+    forward = _bounds_of(options.bounds, len(tables), "bounds")
+    backward = _bounds_of(options.backward_bounds, len(tables), "backward_bounds")
+    return [
+        _Simulated.apply(table, sizes, *of_table)
+        for table, *of_table in zip(tables, forward, backward, strict=True)
+    ]
 
 
 def all_to_all_rows(
@@ -111,6 +171,7 @@ def all_to_all_rows(
 class _Call:
     options: ExchangeOptions
     split_sizes: Sequence[int] | None
+    keys: RowKeys | None
     n_tables_of_ranks: list[int] = dataclasses.field(default_factory=list)
 
 
@@ -120,10 +181,12 @@ class _Part(NamedTuple):
     Attributes:
         tensors: one for each table.
         bounds: one for each tensor.
+        keys: one for each tensor, or None.
     """
 
     tensors: list[torch.Tensor]
     bounds: list[float]
+    keys: Keys
 
 
 class _Exchange(torch.autograd.Function):
@@ -133,7 +196,8 @@ class _Exchange(torch.autograd.Function):
     def forward(ctx: Any, call: _Call, _: torch.Tensor, *tables: torch.Tensor) -> Any:
         ctx.call = call
         ctx.like = [(t.dtype, t.device) for t in tables]
-        received = _exchange(lambda: _parts_of(tables, call), ctx.like, call.options)
+        keys = call.keys.received if call.keys else None
+        received = _exchange(lambda: _parts_of(tables, call), ctx.like, call.options, keys)
         call.n_tables_of_ranks = [len(of_rank) for of_rank in received]
         return tuple(rows for of_rank in received for rows in of_rank)
 
@@ -147,12 +211,49 @@ class _Exchange(torch.autograd.Function):
         return (None, None, *placed)
 
 
+class _Simulated(torch.autograd.Function):
+    """What an exchange does to one table, slice by slice, both ways."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, table: torch.Tensor, sizes: list[int], bound: float, backward_bound: float
+    ) -> torch.Tensor:
+        ctx.sizes, ctx.bound = sizes, backward_bound
+        return _simulated_slices(table, sizes, bound)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return _simulated_slices(gradient, ctx.sizes, ctx.bound), None, None, None
+
+
+def _simulated_slices(table: torch.Tensor, sizes: list[int], bound: float) -> torch.Tensor:
+    return torch.cat([_simulated(part, bound) for part in torch.split(table.detach(), sizes)])
+
+
 def _parts_of(tables: Sequence[torch.Tensor], call: _Call) -> list[_Part]:
     n_ranks = dist.get_world_size(call.options.group)
     sizes = _split_sizes(tables, call.split_sizes, n_ranks)
     bounds = _bounds_of(call.options.bounds, len(tables), "bounds")
+    keys = _checked_keys(call.keys, n_ranks, len(tables))
     split = [torch.split(table.detach(), sizes) for table in tables]
-    return [_Part([of_table[rank] for of_table in split], bounds) for rank in range(n_ranks)]
+    return [
+        _Part([of_table[rank] for of_table in split], bounds, keys[rank]) for rank in range(n_ranks)
+    ]
+
+
+def _checked_keys(keys: RowKeys | None, n_ranks: int, n_tables: int) -> Sequence[Keys]:
+    if keys is None:
+        return [[None] * n_tables] * n_ranks
+    if len(keys.sent) != n_ranks or len(keys.received) != n_ranks:
+        raise InvalidArgumentError(
+            f"there are keys that {len(keys.sent)} ranks are sent, and keys of what "
+            f"{len(keys.received)} send, for {n_ranks} ranks"
+        )
+    if {len(of_rank) for of_rank in keys.sent} != {n_tables}:
+        raise InvalidArgumentError(
+            f"there are keys of {len(keys.sent[0])} tables that are sent, for {n_tables} tables"
+        )
+    return keys.sent
 
 
 def _parts_of_gradients(gradients: Sequence[torch.Tensor], call: _Call) -> list[_Part]:
@@ -161,7 +262,8 @@ def _parts_of_gradients(gradients: Sequence[torch.Tensor], call: _Call) -> list[
     at = 0
     for n_tables in call.n_tables_of_ranks:
         of_rank = slice(at, at + n_tables)
-        parts.append(_Part([g.contiguous() for g in gradients[of_rank]], bounds[of_rank]))
+        sent = [g.contiguous() for g in gradients[of_rank]]
+        parts.append(_Part(sent, bounds[of_rank], [None] * len(sent)))
         at += n_tables
     return parts
 
@@ -170,8 +272,11 @@ def _exchange(
     make_parts: Callable[[], list[_Part]],
     like: Sequence[tuple[torch.dtype, torch.device]],
     options: ExchangeOptions,
+    received_keys: Sequence[Keys] | None = None,
 ) -> list[list[torch.Tensor]]:
     """Sends each rank its part, and returns the tensors that each rank sent.
+
+    ``received_keys`` are, for each rank, those of what it sends.
 
     Where a rank has no parts, since its arguments are wrong, all ranks raise.
     """
@@ -186,7 +291,7 @@ def _exchange(
         )
         return [
             options.codec.encode(
-                [_bounded(*both, options.simulated) for both in zip(*part, strict=True)]
+                [_bounded(*one, options.simulated) for one in zip(*part, strict=True)]
             )
             for part in parts
         ]
@@ -199,20 +304,26 @@ def _exchange(
     frames = exchange_frames(agreed.frames, agreed.lengths, options.group, device)
     sent_bytes = sum(f.numel() for rank, f in enumerate(agreed.frames) if rank != own)
     options.traffic.add(sent_bytes + agreed.n_bytes, dense_bytes)
+    keys: Sequence[Keys | None] = received_keys or [None] * n_ranks
     return [
         [
             values.to(device)
-            for values in options.codec.decode(frame, max_decoded_bytes=_MAX_DECODED_BYTES)
+            for values in options.codec.decode(frame, known, max_decoded_bytes=_MAX_DECODED_BYTES)
         ]
-        for frame in frames
+        for frame, known in zip(frames, keys, strict=True)
     ]
 
 
-def _bounded(values: torch.Tensor, bound: float, simulated: bool) -> Rows:
-    error = absolute_error(values, bound)
+def _bounded(
+    values: torch.Tensor, bound: float, keys: torch.Tensor | None, simulated: bool
+) -> Rows:
     if simulated:
-        return Rows(quantize_and_dequantize(values.clone(), error))
-    return Rows(values, error)
+        return Rows(_simulated(values, bound), keys=keys)
+    return Rows(values, absolute_error(values, bound), keys)
+
+
+def _simulated(values: torch.Tensor, bound: float) -> torch.Tensor:
+    return quantize_and_dequantize(values.clone(), absolute_error(values, bound))
 
 
 def _bounds_of(bounds: Sequence[float] | float, n: int, what: str) -> list[float]:
