@@ -31,6 +31,7 @@ COMMANDS = {
     "streaming": ("streaming.command", "models that run from a compressed file"),
     "pretrained": ("pretrained.command", "transformers' from_pretrained of converted folders"),
     "distributed": ("distributed.command", "what ranks send each other, and training with it"),
+    "embedding_accuracy": ("embeddings.accuracy", "a DLRM with compressed rows of its tables"),
     "calibration": ("calibration.command", "what calibrate, refine and shrink cost and achieve"),
     "training": ("training.command", "compression learned in training: bits at equal scores"),
 }
@@ -41,7 +42,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python bench",
         description=str(__doc__).splitlines()[0],
-        epilog="\n".join(f"  {name:16} {what}" for name, (_, what) in COMMANDS.items()),
+        epilog="\n".join(f"  {name:18} {what}" for name, (_, what) in COMMANDS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of those below")
