@@ -37,8 +37,8 @@ class Settings:
     """How a model is trained.
 
     Attributes:
-        bound: of all tables, as a fraction of the range of what one rank is sent; a tenth of it
-            for gradients.
+        bound: of all tables, as a fraction of the range of what one rank is sent.
+        gradient_share: by which the bounds of gradients are smaller.
         ranks: that are simulated in one process; with torchrun there are real ones.
         simulated: with torchrun: values change as by compression, and are sent as they are.
         factor: by how much bounds are larger in the beginning, falling in ten steps.
@@ -53,6 +53,7 @@ class Settings:
     """
 
     bound: float = 0.0
+    gradient_share: float = 0.1
     ranks: int = 1
     simulated: bool = False
     factor: float = 2.0
@@ -102,6 +103,7 @@ class Trainer:
         self.bags = ShardedEmbeddingBags(
             tables,
             bounds=settings.bound,
+            backward_bounds=settings.bound * settings.gradient_share,
             schedule=ErrorSchedule(
                 "stepwise", factor=settings.factor, iterations=settings.decay_steps
             ),
@@ -155,6 +157,7 @@ class Trainer:
     @torch.no_grad()
     def auc(self, samples: torch.Tensor) -> float:
         """The area under the curve of some samples, without compression, the same on all ranks."""
+        bound = self.settings.bound
         self.bags.set_bounds(0.0)
         scores = torch.cat(
             [
@@ -162,7 +165,7 @@ class Trainer:
                 for part in samples.split(self.settings.batch)
             ]
         )
-        self.bags.set_bounds(self.settings.bound)
+        self.bags.set_bounds(bound, bound * self.settings.gradient_share)
         return area_under_curve(scores, self.log.labels[samples])
 
     def batches(self, samples: torch.Tensor, epoch: int) -> Iterator[torch.Tensor]:

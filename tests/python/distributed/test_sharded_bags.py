@@ -1,5 +1,8 @@
 """ShardedEmbeddingBags on two ranks, beside the same tables on one."""
 
+import pathlib
+import re
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -448,3 +451,15 @@ def test_without_a_group_and_with_wrong_numbers_of_ranks():
     module = ShardedEmbeddingBags(make_tables(("users",)), simulated_ranks=2)
     with pytest.raises(Exception, match="3 samples are not equally many"):
         module({"users": torch.arange(3).reshape(-1, 1)})
+
+
+def page():
+    text = pathlib.Path(__file__).parents[3].joinpath("docs", "embeddings.md").read_text("utf-8")
+    section = text[text.index("## In training") :]
+    scope = {}
+    exec(re.search(r"```python\n(.*?)```", section, re.DOTALL)[1], scope)
+    return {name: list(one.shape) for name, one in scope["rows"].items()}
+
+
+def test_the_program_of_the_page_runs(two):
+    assert two(page) == [{"user": [64, 32], "words": [64, 16]}] * 2
