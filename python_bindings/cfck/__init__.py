@@ -16,7 +16,7 @@ Inside, each sub-package imports from those to its left only, and ``torch``, ``t
     errors, _native <- _common <- _frameworks, _options <- _io <- _checkpoint
                        <- _evaluation <- _calibration <- _shrink <- _program
                                       <- _training
-                       <- _distributed <- _embeddings <- embeddings
+                       <- _distributed <- _embeddings <- _embedding_bench <- embeddings
                        <- _report
                        <- _streaming <- _transformers
 """

@@ -10,33 +10,12 @@ import signal
 import sys
 from collections.abc import Iterable
 
+from .._common.exit_codes import exit_code_of
 from .._shrink.result import ShrinkInterrupted, ShrinkResult
-from ..errors import (
-    CfckError,
-    ExistsError,
-    InternalError,
-    InvalidArgumentError,
-    IoError,
-    LimitExceededError,
-    MissingFileError,
-    OutOfMemoryError,
-    UnsupportedError,
-)
+from ..errors import CfckError, InvalidArgumentError
 from .folder import FolderRequest, shrink_folder
 from .interrupts import Ended, ending_signals
 
-# The program `cfck` has the same ones.
-_EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
-    (MissingFileError, 3),
-    (ExistsError, 8),
-    (InvalidArgumentError, 2),
-    (OSError, 3),
-    (IoError, 3),
-    (UnsupportedError, 6),
-    (LimitExceededError, 7),
-    (OutOfMemoryError, 7),
-    (InternalError, 70),
-)
 _EXIT_SIGNAL = 128  # plus the number of the signal
 
 
@@ -48,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
             _tell(shrink_folder(_request(options), say), options.json)
     except (CfckError, OSError) as error:
         print(f"cfck shrink: error: {error}", file=sys.stderr)
-        return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 4)
+        return exit_code_of(error)
     except ShrinkInterrupted as error:
         _tell(error.result, options.json)
         print(f"cfck shrink: {error}", file=sys.stderr)

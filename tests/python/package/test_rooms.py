@@ -17,7 +17,8 @@ MAY_IMPORT = {
     "_checkpoint": {"_common", "_frameworks", "_options", "_io"},
     "_distributed": {"_common", "_frameworks", "_options", "_io"},
     "_embeddings": {"_common", "_frameworks", "_options", "_io", "_distributed"},
-    "embeddings": {"_embeddings"},
+    "_embedding_bench": {"_common", "_io", "_embeddings"},
+    "embeddings": {"_embeddings", "_embedding_bench"},
     "_evaluation": {"_common", "_frameworks", "_options", "_io"},
     "_report": {"_common", "_frameworks", "_options", "_io"},
     "_streaming": {"_common", "_frameworks", "_options", "_io"},
@@ -25,7 +26,7 @@ MAY_IMPORT = {
     "_shrink": {"_common", "_frameworks", "_options", "_io", "_evaluation", "_calibration"},
     "_training": {"_common", "_frameworks", "_options", "_io", "_evaluation"},
     "_transformers": {"_common", "_frameworks", "_options", "_io", "_streaming"},
-    "_program": {"_options", "_shrink"},
+    "_program": {"_common", "_options", "_shrink"},
 }
 
 

@@ -1,0 +1,1 @@
+"""The benchmark of compressed embedding lookups (cfck.embeddings.bench)."""
