@@ -1,1 +1,1 @@
-"""Tensors that travel between ranks."""
+"""Looked-up rows of embedding tables."""

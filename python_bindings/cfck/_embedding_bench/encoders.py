@@ -9,7 +9,7 @@ import warnings
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -62,6 +62,18 @@ def _sum(seconds: dict[str, float], *stages: str) -> float | None:
 Encoder = Callable[[torch.Tensor, float], Measurement]
 
 
+class Packed(NamedTuple):
+    """Codes as bytes.
+
+    Attributes:
+        side: what is sent beside them, and the shape and width of the codes.
+        data: the compressed codes.
+    """
+
+    side: Codes
+    data: bytes
+
+
 @dataclass(frozen=True)
 class ByteEncoder:
     """A compressor of bytes, which gets codes of 8 or of 16 bits, whichever it makes smaller.
@@ -72,14 +84,28 @@ class ByteEncoder:
     compress: Callable[[memoryview], bytes]
     decompress: Callable[[bytes], bytes]
 
+    def encode(self, rows: torch.Tensor, error: float, width: torch.dtype) -> Packed:
+        """Quantises rows and compresses their codes."""
+        return self._compressed(quantiser.quantise(rows, error, width))
+
+    def decode(self, packed: Packed) -> torch.Tensor:
+        """Decompresses codes and dequantises them."""
+        return quantiser.dequantise(self._decompressed(packed))
+
+    def _compressed(self, codes: Codes) -> Packed:
+        return Packed(codes, self.compress(_bytes_of(codes)))
+
+    def _decompressed(self, packed: Packed) -> Codes:
+        found = self.decompress(packed.data)
+        shape, width = packed.side.values.shape, packed.side.values.dtype
+        return packed.side._replace(values=torch.frombuffer(found, dtype=width).reshape(shape))
+
     def __call__(self, rows: torch.Tensor, error: float) -> Measurement:
         chosen, _ = _smallest(rows, error, lambda codes: len(self.compress(_bytes_of(codes))))
         width = chosen.values.dtype
         quantising, codes = _timed(lambda: quantiser.quantise(rows, error, width))
-        compressing, packed = _timed(lambda: self.compress(_bytes_of(codes)))
-        decompressing, found = _timed(lambda: self.decompress(packed))
-        values = torch.frombuffer(found, dtype=width).reshape(rows.shape) if found else codes.values
-        again = codes._replace(values=values)
+        compressing, packed = _timed(lambda: self._compressed(codes))
+        decompressing, again = _timed(lambda: self._decompressed(packed))
         dequantising, decoded = _timed(lambda: quantiser.dequantise(again))
         seconds = {
             "quantise": quantising,
@@ -87,7 +113,7 @@ class ByteEncoder:
             "decompress": decompressing,
             "dequantise": dequantising,
         }
-        n_bytes = codes.side_bytes() + len(packed)
+        n_bytes = codes.side_bytes() + len(packed.data)
         return _of_codes(rows, codes, decoded, n_bytes, seconds)
 
 

@@ -1,0 +1,217 @@
+"""Measures how looked-up rows of embedding tables compress, against peers.
+
+    CFCK_EMBEDDING_DATA=/path/to/data python bench embeddings -o bench/results
+
+Peers get the same rows, as codes of 8 or of 16 bits, whichever takes fewer bytes, of steps just as
+large. All bytes count: headers, steps, tables.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from cfck._embedding_bench.encoders import OURS, encoders
+from cfck.embeddings import RowCodec, Rows, absolute_error
+
+from common import report
+from common.driver import Benchmark
+from common.measure import alternate
+from common.targets import COLUMNS as TARGET_COLUMNS
+from common.targets import Goal, Targets
+from embeddings import data, models
+
+BOUNDS = (0.01, 0.03, 0.05)
+PEERS = ("zstd-1", "lz4", "huffman")
+METHOD = "vector-lz"
+TIMES = "{:.3f}".format
+# For each bound: against the best of PEERS, against METHOD, and against Zstd-1 without repeats.
+RATIO_GOALS = {0.01: (1.2, 1.1, 1.0), 0.03: (1.4, 1.15, 1.05), 0.05: (1.8, 1.2, 1.15)}
+LARGE_GOAL = Goal(1.8, 1.8, text=TIMES)
+LARGE_BOUND = 0.03
+SPEED_GOAL = Goal(1.0, 1.0, text=TIMES)
+EPOCHS, FACTOR_EPOCHS, REPETITIONS = 6, 3, 15
+# The rate at which row_dictionary saves bytes wherever it can, and that of 10 Gbit/s.
+SLOW_NETWORK, FAST_NETWORK = 1.25e7, 1.25e9
+
+
+class Embeddings(Benchmark):
+    """The ratios and speeds, and what they must be."""
+
+    name = "embeddings"
+
+    def __init__(self, options: Any, scratch: Path) -> None:
+        """Nothing is measured yet."""
+        super().__init__(options, scratch)
+        torch.set_num_threads(1)
+        self.targets = Targets()
+        self.lines: list[list[str]] = []
+        self.remaining: dict[float, float] = {}
+        self.auc = ""
+
+    @functools.cached_property
+    def ratings(self) -> data.Ratings:
+        """What the DLRM is trained on."""
+        return data.ratings()
+
+    @functools.cached_property
+    def lookups(self) -> list[models.Lookups]:
+        """What the DLRM looked up in some steps of its training."""
+        found, auc = models.dlrm_lookups(self.ratings, 2 if self.options.quick else EPOCHS)
+        self.auc = f"{auc:.4f}"
+        return found
+
+    @functools.cached_property
+    def large(self) -> tuple[str, torch.Tensor, torch.Tensor]:
+        """The name of a log, and ids and rows of a large batch of its items."""
+        log = data.log()
+        return log.name, *models.factor_lookup(log, 1 if self.options.quick else FACTOR_EPOCHS)
+
+    def sizes(self, steps: list[list[torch.Tensor]], bound: float) -> dict[str, float]:
+        """The ratio of each encoder over all tables of all steps; ours has a packet for a step."""
+        n_bytes = 4 * sum(rows.numel() for step in steps for rows in step)
+        codec = RowCodec(SLOW_NETWORK)
+        found, missing = encoders(codec)
+        if lacking := [name for name in PEERS if name in missing]:
+            raise RuntimeError(f"peers are not installed: {', '.join(lacking)}")
+        sums = dict.fromkeys((OURS, "direct", METHOD, *PEERS, "ans"), 0)
+        for step in steps:
+            errors = [absolute_error(rows, bound) for rows in step]
+            batches = [Rows(*both) for both in zip(step, errors, strict=True)]
+            sums[OURS] += codec.encode(batches).numel()
+            for name in [each for each in sums if each != OURS]:
+                sums[name] += sum(
+                    found[name](*both).n_bytes for both in zip(step, errors, strict=True)
+                )
+        return {name: n_bytes / size for name, size in sums.items()}
+
+    def tell(self, what: str, bound: float, ratios: dict[str, float]) -> None:
+        """Adds a line of ratios."""
+        self.lines.append([what, f"{bound:g}", *(f"{ratio:.2f}" for ratio in ratios.values())])
+        self.say(" | ".join(self.lines[-1]))
+
+    def ratios(self) -> None:
+        """All tables of a DLRM, with all their repeated rows."""
+        steps = [[rows for _, rows in step] for step in self.lookups]
+        for bound in BOUNDS:
+            found = self.sizes(steps, bound)
+            self.tell("DLRM, batch 2,048", bound, found)
+            peer = max(PEERS, key=found.__getitem__)
+            must, method, _ = RATIO_GOALS[bound]
+            self._judge("ratios", bound, found, peer, must)
+            self._judge("ratios", bound, found, METHOD, method)
+            self.remaining[bound] = found[OURS] / found[peer]
+
+    def unique_inputs(self) -> None:
+        """The same, where each input of a table is looked up and sent once."""
+        steps = [[_without_repeats(*table) for table in step] for step in self.lookups]
+        for bound in BOUNDS:
+            found = self.sizes(steps, bound)
+            self.tell("DLRM, inputs once", bound, found)
+            self._judge("unique_inputs", bound, found, "zstd-1", RATIO_GOALS[bound][2])
+            if bound in self.remaining:
+                gain, rest = self.remaining[bound] - 1, found[OURS] / found["zstd-1"] - 1
+                what = f"bound {bound:g}: of the gain with repeated inputs remains"
+                self.targets.tell("unique_inputs", self.ratings.name, what, f"{rest / gain:.0%}")
+
+    def large_table(self) -> None:
+        """The items of a large log."""
+        name, ids, rows = self.large
+        found = self.sizes([[rows]], LARGE_BOUND)
+        self.tell(f"{name}, batch 131,072", LARGE_BOUND, found)
+        peer = max(("huffman", "zstd-1"), key=found.__getitem__)
+        value = found[OURS] / found[peer]
+        what = f"bound {LARGE_BOUND:g}: ratio / that of {peer}"
+        self.targets.judge("large", name, what, value, LARGE_GOAL, f"{found[peer]:.2f}")
+        share = torch.unique(ids).numel() / len(ids)
+        self.targets.tell("large", name, "inputs that differ, of all", f"{share:.1%}")
+
+    def speed(self) -> None:
+        """Encoding and decoding on one core, against Zstd-1."""
+        step = [rows for _, rows in self.lookups[-1]]
+        for bound in BOUNDS:
+            self._speed(self.ratings.name, step, bound)
+        name, _, rows = self.large
+        self._speed(f"{name}, batch 131,072", [rows], LARGE_BOUND)
+
+    def _speed(self, case: str, step: list[torch.Tensor], bound: float) -> None:
+        codec = RowCodec(FAST_NETWORK)
+        zstd = encoders(codec)[0]["zstd-1"]
+        errors = [absolute_error(rows, bound) for rows in step]
+        batches = [Rows(*both) for both in zip(step, errors, strict=True)]
+        widths = [getattr(torch, zstd(*both).width) for both in zip(step, errors, strict=True)]
+
+        def encode() -> list[Any]:
+            return [zstd.encode(*each) for each in zip(step, errors, widths, strict=True)]
+
+        packet, packed = codec.encode(batches), encode()
+        actions: dict[str, Callable[[], object]] = {
+            "encode": lambda: codec.encode(batches),
+            "encode, peer": encode,
+            "decode": lambda: codec.decode(packet),
+            "decode, peer": lambda: [zstd.decode(each) for each in packed],
+        }
+        repetitions = 3 if self.options.quick else REPETITIONS
+        found = alternate(actions, repetitions)
+        gigabytes = sum(rows.nbytes for rows in step) / 1e9
+        for what in ("encode", "decode"):
+            ours, peer = (gigabytes / found[name].wall for name in (what, f"{what}, peer"))
+            text = f"bound {bound:g}: {what}, {ours:.2f} GB/s / that of zstd-1"
+            self.targets.judge("speed", case, text, ours / peer, SPEED_GOAL, f"{peer:.2f} GB/s")
+            self.say(f"{case} {text} {peer:.2f}")
+
+    def _judge(
+        self, row: str, bound: float, found: dict[str, float], peer: str, must: float
+    ) -> None:
+        what = f"bound {bound:g}: ratio {found[OURS]:.2f} / that of {peer}"
+        goal = Goal(must, must, text=TIMES)
+        value = found[OURS] / found[peer]
+        self.targets.judge(row, self.ratings.name, what, value, goal, f"{found[peer]:.2f}")
+
+    rows: ClassVar[Mapping[str, Callable[[Embeddings], None]]] = {
+        "ratios": ratios,
+        "unique_inputs": unique_inputs,
+        "large": large_table,
+        "speed": speed,
+    }
+
+    def fail(self, row: str, reason: str) -> None:
+        """Errors stand in the table of targets."""
+        self.targets.fail(row, "-", reason)
+
+    def failed(self) -> bool:
+        """Whether a target was missed."""
+        return self.targets.failed()
+
+    def facts(self) -> dict[str, str]:
+        """Versions and data."""
+        import cfck
+
+        found = {"cfck": cfck.__version__, "torch": torch.__version__}
+        if self.auc:
+            found["DLRM"] = f"{self.ratings.name}, AUC {self.auc}, {len(self.lookups)} steps kept"
+        return found
+
+    def files(self, facts: dict[str, str], command: str) -> dict[str, str]:
+        """One page; that of speeds alone has a name of its own."""
+        head = report.page_head("Lookups of embedding tables", command, facts)
+        body = ["", "## Targets", "", report.markdown_table(TARGET_COLUMNS, self.targets.lines)]
+        if self.lines:
+            columns = ["lookups", "bound", OURS, "direct", METHOD, *PEERS, "ans"]
+            body += ["## Ratios", "", report.markdown_table(columns, self.lines)]
+        kind = "-speed" if self.options.rows == ["speed"] else ""
+        return {f"embeddings{kind}-{report.file_stem(facts)}.md": "\n".join([*head, *body])}
+
+
+def _without_repeats(ids: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """The row of each input that occurs, in the order of the inputs."""
+    values, numbers = torch.unique(ids, return_inverse=True)
+    first = torch.empty_like(values)
+    first[numbers] = torch.arange(len(ids))
+    return rows[first].contiguous()
+
+
+COMMAND = Embeddings
