@@ -17,8 +17,8 @@ namespace cfck {
 namespace gradients {
 namespace {
 
-// Gaps are integers, so that rounding a decoded one gives it back. Codec direct would try a mask for
-// values that are zero, which saves nothing here: these are sent as kZeroGap.
+// Gaps are integers, so that rounding a decoded one gives it back. Codec direct would try a mask
+// for values that are zero, which saves nothing here: these are sent as kZeroGap.
 constexpr double kGapError = 0.49;
 constexpr float kZeroGap = 0x1p-10F;
 // By how much divisions and products of binary32 may be off, as a fraction of the value.
