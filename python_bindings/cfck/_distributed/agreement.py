@@ -168,7 +168,8 @@ def _check(rows: list[list[int]], offer: Offer, own_rank: int) -> None:
         if row[2] != own[2]:
             raise InvalidArgumentError(
                 f"ranks {own_rank} and {rank} do not make the same call: {_called(own)} with other "
-                "arguments, such as src, max_error, ratio, epoch, step, model, bounds or iteration"
+                "arguments, such as src, max_error, ratio, every, epoch, step, model, bounds or "
+                "iteration"
             )
         if row[3] != own[3]:
             raise InvalidArgumentError(

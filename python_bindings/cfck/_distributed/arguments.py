@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from .._common.checks import as_integer
+from .._frameworks.torch_tensors import has_plain_storage
 from ..errors import InvalidArgumentError, UnsupportedError
 
 _TRAINED = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
@@ -46,10 +47,17 @@ def trained_parameters(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     """The parameters that require gradients, by name.
 
     Raises:
-        UnsupportedError: one of them is neither F32 nor BF16 nor F16.
+        UnsupportedError: one of them is neither F32 nor BF16 nor F16, or has its values
+            elsewhere, as a DTensor.
     """
     trained = {name: one for name, one in model.named_parameters() if one.requires_grad}
     for name, parameter in trained.items():
+        if not has_plain_storage(parameter):
+            raise UnsupportedError(
+                f"{name} is a {type(parameter.data).__name__}, whose values are not in its own "
+                "memory: each rank has a whole replica here; compress_fsdp() is for models of "
+                "fully_shard()"
+            )
         if parameter.dtype not in _TRAINED:
             raise UnsupportedError(
                 f"{name} is {parameter.dtype}: parameters of {', '.join(_TRAINED.values())} are "

@@ -81,7 +81,7 @@ def broadcast(
 
     Raises:
         CfckError, TypeError, RuntimeError: as all_gather(); also where the numbers of values
-            differ.
+            differ, or ``src`` is not in the group.
     """
     check_tensor(tensor)
     src = integer("src", src)
@@ -89,6 +89,9 @@ def broadcast(
     is_source = dist.get_rank() == src
 
     def encode() -> list[torch.Tensor]:
+        ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
+        if src not in ranks:
+            raise InvalidArgumentError(f"src is a rank of the group, one of {ranks}, not {src}")
         if is_source:
             return [encode_frame(on_host(tensor), {})]
         _check_target(tensor)

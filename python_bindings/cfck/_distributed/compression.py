@@ -186,6 +186,11 @@ class GradientCompression:
             CfckError: on all ranks, where ranks have other options, or values that are not finite
                 and are not to be sent; for damaged bytes on the rank that receives them.
         """
+        if not isinstance(self, GradientCompression):
+            raise TypeError(
+                "the state of the hook is a GradientCompression, not "
+                f"{type(self).__name__}: register_comm_hook(state, GradientCompression.hook)"
+            )
         replica = self._replica
         if bucket.index() == 0:
             replica.is_undone = False

@@ -69,6 +69,12 @@ class GradientCodec:
                 LimitExceededError for tensors of 2^32 values.
             TypeError: of another dtype, or not contiguous on the host.
         """
+        for tensor in tensors:
+            if not isinstance(tensor, tuple):
+                raise TypeError(
+                    "tensors is a list of SparseGradient(n_elems, indices, values), with indices "
+                    f"of select_largest() for instance, and not of {type(tensor).__name__}"
+                )
         held = [(n, _indices(indices), _floats(values)) for n, indices, values in tensors]
         places = []
         for n_elems, indices, values in held:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import InvalidArgumentError
 from .agreement import Offer, Operation, agree, confirm_all, encode_all
@@ -73,6 +74,11 @@ class LocalSteps:
         process_group: dist.ProcessGroup | None = None,
     ) -> None:
         check_model(model)
+        if isinstance(model, DistributedDataParallel):
+            raise InvalidArgumentError(
+                "the model is wrapped by DistributedDataParallel, which averages gradients in each "
+                "step: train without it, or give its module, where it averages in another group"
+            )
         every = integer("every", every)
         bits = None if bits is None else integer("bits", bits)
         check_numbers(ratio=ratio, outer_lr=outer_lr, outer_momentum=outer_momentum, decay=decay)
@@ -95,6 +101,11 @@ class LocalSteps:
         self._residual = {n: torch.zeros_like(t) for n, t in self._outer.items()}
         self._momentum = {n: torch.zeros_like(t) for n, t in self._outer.items()}
         self.traffic = Traffic()
+
+    def describe(self) -> str:
+        """A line of text: the steps, the meetings, and the bytes that this rank has sent."""
+        n_meetings = self._n_steps // self._every
+        return f"{self._n_steps} steps, {n_meetings} meetings: {self.traffic.describe()}"
 
     def step(self) -> bool:
         """Counts a step of the optimizer; after ``every`` of them ranks meet.

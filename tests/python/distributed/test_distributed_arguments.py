@@ -16,6 +16,7 @@ from cfck.distributed import (
     select_largest,
 )
 from torch import nn
+from torch.distributed.fsdp import fully_shard
 
 
 @pytest.mark.parametrize("call", [
@@ -64,6 +65,8 @@ MODEL = nn.Linear(2, 2)
     (lambda: GradientCompression(MODEL, clip_global_norm="1"), "clip_global_norm is a number"),
     (lambda: GradientCompression(MODEL, value_error="1"), "value_error is a number, not str"),
     (lambda: GradientCompression(MODEL).set_epoch(0.5), "epoch is an int, not float"),
+    (lambda: GradientCodec().encode([torch.zeros(3)]), "SparseGradient.*, and not of Tensor"),
+    (lambda: GradientCompression.hook(None, None), "the state of the hook is a Gradient"),
     (lambda: GradientCodec("0.1"), "value_error is a number, not str"),
     (lambda: select_largest([1.0], 1), "tensor is a torch.Tensor, not list"),
     (lambda: select_largest(torch.zeros(3), 1.0), "k is an int, not float"),
@@ -91,3 +94,25 @@ def test_integers_may_be_those_of_numpy_and_torch():
     assert state.ratio == same.ratio and type(state.state_dict()["epoch"]) is int
     tensors = list(state._replica.tensors.values())
     assert state._replica.fingerprint(0.1, tensors) == same._replica.fingerprint(0.1, tensors)
+
+
+def wrapped_models():
+    replica = nn.Linear(2, 2)
+    with pytest.raises(cfck.InvalidArgumentError, match="wrapped by DistributedDataParallel"):
+        LocalSteps(nn.parallel.DistributedDataParallel(replica))
+    steps = LocalSteps(replica, every=2)
+    for _ in range(3):
+        steps.step()
+    with pytest.raises(cfck.InvalidArgumentError, match=r"one of \[0, 1\], not 2"):
+        broadcast(torch.zeros(3), src=2)
+    sharded = nn.Linear(2, 2)
+    fully_shard(sharded)
+    for make in (GradientCompression, LocalSteps):
+        with pytest.raises(cfck.UnsupportedError, match=r"weight is a DTensor.*compress_fsdp\(\)"):
+            make(sharded)
+    return steps.describe()
+
+
+def test_models_that_are_wrapped_already_and_roots_outside_of_the_group(two):
+    for text in two(wrapped_models):
+        assert text.startswith("3 steps, 1 meetings: ") and text.endswith("of 72"), text
