@@ -78,8 +78,6 @@ def _run(options: argparse.Namespace) -> None:
     bandwidths = _bandwidths(options.bandwidth)
     codec = RowCodec(min(bandwidths) * 1e9)
     available, missing = encoders(codec)
-    for name, advice in missing.items():
-        print(f"{_PROGRAM}: without {name}: {advice}", file=sys.stderr)
     dumps = Dumps(options.dumps, options.dim)
     dumps.check_sizes()
     bounds = _bounds(options.bound)
@@ -90,6 +88,8 @@ def _run(options: argparse.Namespace) -> None:
     imported = [
         line for path in options.import_csv for line in read_csv(path, bandwidths, available)
     ]
+    for name, advice in missing.items():
+        print(f"{_PROGRAM}: {name} is not measured: {advice}", file=sys.stderr)
     setting = Setting(bounds, available, codec, bandwidths)
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -95,7 +95,11 @@ class Dumps:
         found = self._ids if array.is_ids else self._rows
         key = (array.iteration, array.table)
         if key in found:
-            raise InvalidArgumentError(f"{found[key].where} and {array.where} are of one lookup")
+            what = "ids" if array.is_ids else "rows"
+            raise InvalidArgumentError(
+                f"{found[key].where} and {array.where} are both the {what} of table "
+                f"{array.table!r} in iteration {array.iteration}"
+            )
         found[key] = array
 
     def tables(self) -> list[str]:
@@ -227,7 +231,7 @@ def _arrays_of_pt(path: Path) -> Iterator[_Array]:
     for key, values in found.items():
         where = _place(path, str(key))
         if not isinstance(values, torch.Tensor):
-            raise InvalidArgumentError(f"{where} is a {type(values).__name__}, not a tensor")
+            raise InvalidArgumentError(f"{where} is of type {type(values).__name__}, no tensor")
         yield _of_key(where, key, values.detach)
 
 

@@ -110,7 +110,11 @@ def checked_bags(table: Table, given: BagInput | torch.Tensor) -> Bags:
         if one is None and what == "offsets":
             continue
         if not isinstance(one, torch.Tensor) or one.dtype not in (torch.int64, torch.int32):
-            raise TypeError(f"{where}: {what} are a tensor of dtype int64 or int32")
+            kind = one.dtype if isinstance(one, torch.Tensor) else type(one).__name__
+            raise TypeError(
+                f"{where}: {what} are a tensor of dtype int64 or int32, not {kind}; indices with "
+                "offsets are given as BagInput(indices, offsets)"
+            )
     flat = indices.detach().reshape(-1).to("cpu", torch.int64)
     lengths = _lengths(table, indices, offsets, where)
     _check_range(table, flat, where)
@@ -126,8 +130,9 @@ def _lengths(
         return torch.full((indices.shape[0],), indices.shape[1], dtype=torch.int64, device="cpu")
     if indices.dim() != 1 or offsets is None or offsets.dim() != 1:
         raise InvalidArgumentError(
-            f"{where}: indices have one dimension and there are offsets of one dimension, or they "
-            f"have two and there are none; they have {indices.dim()}"
+            f"{where}: indices have the shape (n_samples, n_indices), or one dimension, with "
+            f"offsets of one dimension: BagInput(indices, offsets); these have "
+            f"{'no offsets' if offsets is None else 'offsets'} and the shape {list(indices.shape)}"
         )
     begins = offsets.detach().to("cpu", torch.int64)
     n = indices.new_tensor([indices.numel()], device="cpu").to(torch.int64)

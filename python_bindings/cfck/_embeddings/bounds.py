@@ -93,6 +93,12 @@ class ErrorSchedule:
         return _DECAYS[self.decay](t, self.factor)
 
 
+def check_mapping(what: str, given: object) -> None:
+    """Raises TypeError for what has no names of tables."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{what} is a dict, by the name of a table, not {type(given).__name__}")
+
+
 def homogenization_index(rows: torch.Tensor, relative_error: float) -> float:
     """Returns which part of the different rows become equal to others by quantisation.
 
@@ -131,7 +137,11 @@ def bounds_by_merging(
 
     Returns:
         A bound for each table.
+
+    Raises:
+        TypeError: ``samples`` has no names.
     """
+    check_mapping("samples", samples)
     low, high = merged
 
     def bound_of(rows: torch.Tensor) -> float:

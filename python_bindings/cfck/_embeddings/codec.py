@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from .. import _native
+from .._distributed.arguments import check_numbers
 from .._frameworks.torch_tensors import dtype_of
 from .._io.opening import readable
 from ..errors import InvalidArgumentError, LimitExceededError
@@ -64,11 +65,13 @@ class RowCodec:
 
     Raises:
         InvalidArgumentError: the rate is not positive.
+        TypeError: it is no number.
 
     May be used by several threads at once.
     """
 
     def __init__(self, bytes_per_second: float = 1.25e9) -> None:
+        check_numbers(bytes_per_second=bytes_per_second)
         if not bytes_per_second > 0:
             raise InvalidArgumentError(
                 f"bytes_per_second is a positive number, not {bytes_per_second!r}"
@@ -89,6 +92,8 @@ class RowCodec:
                 rows with equal keys that differ; LimitExceededError for more than 2^21 rows.
             TypeError: of another dtype or number of dimensions.
         """
+        if isinstance(batches, (torch.Tensor, Rows)):
+            raise TypeError("batches is a list, with the rows of each table: encode([rows])")
         held = [_on_host(batch if isinstance(batch, Rows) else Rows(batch)) for batch in batches]
         given = [
             (

@@ -97,7 +97,7 @@ def all_to_all_tables(
         TypeError: of another dtype or number of dimensions.
         RuntimeError: those of torch.distributed.
     """
-    options = options or ExchangeOptions()
+    options = _checked_options(options)
     for table in tables:
         check_tensor(table)
     check_group(options.group)
@@ -326,12 +326,20 @@ def _simulated(values: torch.Tensor, bound: float) -> torch.Tensor:
     return quantize_and_dequantize(values.clone(), absolute_error(values, bound))
 
 
+def _checked_options(options: ExchangeOptions | None) -> ExchangeOptions:
+    if options is not None and not isinstance(options, ExchangeOptions):
+        raise TypeError(f"options is an ExchangeOptions, not {type(options).__name__}")
+    return options or ExchangeOptions()
+
+
 def _bounds_of(bounds: Sequence[float] | float, n: int, what: str) -> list[float]:
     found = [float(bounds)] * n if isinstance(bounds, (int, float)) else list(map(float, bounds))
     if len(found) != n:
         raise InvalidArgumentError(f"{what} has {len(found)} numbers for {n} tables")
-    if not all(0 <= bound < float("inf") for bound in found):
-        raise InvalidArgumentError(f"{what} is 0.0 or positive numbers, not {bounds!r}")
+    if not all(0 <= bound <= 1 for bound in found):
+        raise InvalidArgumentError(
+            f"{what} are fractions of the range of the values, from 0.0 to 1, not {bounds!r}"
+        )
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from .._distributed.traffic import Traffic
 from .._distributed.transport import exchange_frames
 from ..errors import CfckError, InvalidArgumentError
 from .bags import BagInput, Bags, Table, checked_bags, joined, pack, unpack
-from .bounds import ErrorSchedule
+from .bounds import ErrorSchedule, check_mapping
 from .codec import RowCodec
 from .exchange import ExchangeOptions, RowKeys, abandon, all_to_all_tables, simulate_tables
 
@@ -104,6 +103,10 @@ class ShardedEmbeddingBags(torch.nn.Module):
     def _describe(
         self, tables: Mapping[str, torch.nn.EmbeddingBag], placement: Mapping[str, int] | None
     ) -> None:
+        check_mapping("tables", tables)
+        if self._schedule is not None and not isinstance(self._schedule, ErrorSchedule):
+            kind = type(self._schedule).__name__
+            raise TypeError(f"schedule is an ErrorSchedule, not {kind}: {self._schedule!r}")
         for name, bag in tables.items():
             _check_table(name, bag)
         if self._simulated_ranks is not None:
@@ -208,8 +211,10 @@ class ShardedEmbeddingBags(torch.nn.Module):
 
     def _options(self, sent: Sequence[Table], received: Sequence[Table]) -> ExchangeOptions:
         return ExchangeOptions(
-            bounds=[self._factor * self._bounds[t.name] for t in sent],
-            backward_bounds=[self._factor * self._backward_bounds[t.name] for t in received],
+            bounds=[min(1.0, self._factor * self._bounds[t.name]) for t in sent],
+            backward_bounds=[
+                min(1.0, self._factor * self._backward_bounds[t.name]) for t in received
+            ],
             group=self._group,
             simulated=self._simulated,
             codec=self._codec,
@@ -379,9 +384,10 @@ def _bounds_by_table(given: Bounds, tables: Sequence[Table], what: str) -> dict[
         _check_names(given, tables, what)
     found = {t.name: float(given[t.name] if isinstance(given, Mapping) else given) for t in tables}
     for name, bound in found.items():
-        if not (math.isfinite(bound) and bound >= 0):
+        if not 0 <= bound < 1:
             raise InvalidArgumentError(
-                f"{what}: that of table {name!r} is 0.0 or a positive number, not {bound!r}"
+                f"{what}: that of table {name!r} is a fraction of the range of the values, from "
+                f"0.0 to less than 1, not {bound!r}"
             )
     return found
 
@@ -399,4 +405,6 @@ def _check_names(given: Mapping[str, object], tables: Sequence[Table], what: str
     names = {table.name for table in tables}
     if set(given) != names:
         lacking, unknown = sorted(names - set(given)), sorted(set(given) - names)
-        raise InvalidArgumentError(f"{what} lacks tables {lacking}, and has unknown {unknown}")
+        faults = [f"lacks tables {lacking}"] if lacking else []
+        faults += [f"has tables {unknown}, of which there are none"] if unknown else []
+        raise InvalidArgumentError(f"{what} {', and '.join(faults)}")

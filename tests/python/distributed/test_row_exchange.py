@@ -94,7 +94,7 @@ def test_simulation_and_compression_give_the_same_bits(two):
 def wrong(case):
     rank = dist.get_rank()
     rows = torch.zeros(4, 2, dtype=torch.float64 if case == "dtype" and rank else torch.float32)
-    wrong_bounds = {"bound": -1.0, "number": [0.1, 0.1]}
+    wrong_bounds = {"bound": -1.0, "percent": 3.0, "number": [0.1, 0.1]}
     options = ExchangeOptions(
         bounds=wrong_bounds.get(case, 0.1) if rank else 0.1,
         simulated=case == "simulated" and rank == 0,
@@ -102,7 +102,12 @@ def wrong(case):
     all_to_all_tables([rows], [1, 2] if case == "sizes" and rank else None, options)
 
 
-@pytest.mark.parametrize("case", ["dtype", "bound", "number", "sizes", "simulated"])
+@pytest.mark.parametrize("case", ["dtype", "bound", "percent", "number", "sizes", "simulated"])
 def test_all_ranks_raise(two, case):
     found = two(wrong, case)
     assert all(isinstance(one, Raised) for one in found), found
+
+
+def test_options_are_of_their_class():
+    with pytest.raises(TypeError, match="options is an ExchangeOptions, not dict"):
+        all_to_all_tables([torch.zeros(4, 2)], options={"bounds": 0.03})

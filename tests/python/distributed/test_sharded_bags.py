@@ -312,7 +312,8 @@ WRONG = {
     "id": "feature 'words': id 90 at place 2 is out of range: the table has 90 rows, 0 to 89",
     "negative": "feature 'words': id -1 at place 2 is out of range",
     "dtype": "feature 'words': indices are a tensor of dtype int64 or int32",
-    "dimensions": "feature 'words': indices have one dimension and there are offsets",
+    "tuple": "not tuple; indices with offsets are given as BagInput(indices, offsets)",
+    "dimensions": "BagInput(indices, offsets); these have no offsets and the shape [4]",
     "offsets": "feature 'words': offsets begin with 0 and ascend to the number of indices, 4",
     "name": "inputs are for tables ['users', 'words'], not ['users']",
     "samples": "features have different numbers of samples: {'users': 4, 'words': 3}",
@@ -330,6 +331,7 @@ def wrong_input(case):
         "id": (good, good.where(good != 2, 90)),
         "negative": (good, good.where(good != 2, -1)),
         "dtype": (good, good.float()),
+        "tuple": (good, (good.reshape(-1), good.reshape(-1))),
         "dimensions": (good, good.reshape(-1)),
         "offsets": (good, BagInput(good.reshape(-1), torch.tensor([0, 3, 2, 4]))),
         "name": (good, None),
@@ -381,8 +383,11 @@ def test_ranks_that_disagree_raise(two, case):
 
 
 UNFIT = {
-    "bound": "that of table 'users' is 0.0 or a positive number, not -1.0",
-    "names": "bounds lacks tables ['words'], and has unknown ['others']",
+    "bound": "that of table 'users' is a fraction of the range of the values, from 0.0 to",
+    "percent": "that of table 'users' is a fraction of the range of the values, from 0.0 to less",
+    "list": "tables is a dict, by the name of a table, not list",
+    "schedule": "schedule is an ErrorSchedule, not str: 'stepwise'",
+    "names": "bounds lacks tables ['words'], and has tables ['others'], of which there are none",
     "rank": "table 'words' is placed on rank 2, and there are 2 ranks",
     "module": "table 'users' is a torch.nn.EmbeddingBag, not Embedding",
     "dots": "'a.b' cannot be the name of a table",
@@ -398,6 +403,12 @@ def unfit(case):
         match case:
             case "bound":
                 options = {"bounds": {"users": -1.0, "words": 0.1}}
+            case "percent":
+                options = {"bounds": 3}
+            case "list":
+                tables = list(tables.values())
+            case "schedule":
+                options = {"schedule": "stepwise"}
             case "names":
                 options = {"bounds": {"users": 0.1, "others": 0.1}}
             case "rank":

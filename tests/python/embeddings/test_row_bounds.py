@@ -64,6 +64,8 @@ def test_rows_that_merge_are_counted():
     assert homogenization_index(torch.zeros(4, 4), 0.1) == 0.0
     bounds = bounds_by_merging({"merges": near, "does not": weights(50, 8)})
     assert bounds == {"merges": 0.01, "does not": 0.05}
+    with pytest.raises(TypeError, match="samples is a dict, by the name of a table, not list"):
+        bounds_by_merging([near])
 
 
 def test_simulation_refuses_what_rows_are_not():

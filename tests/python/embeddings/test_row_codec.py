@@ -91,7 +91,15 @@ def test_what_is_no_batch(batch, error, words):
         RowCodec().encode([batch])
 
 
+def test_batches_are_a_list():
+    for batches in (torch.zeros(2, 2), Rows(torch.zeros(2, 2))):
+        with pytest.raises(TypeError, match=r"the rows of each table: encode\(\[rows\]\)"):
+            RowCodec().encode(batches)
+
+
 def test_a_rate_is_positive():
+    with pytest.raises(TypeError, match="bytes_per_second is a number, not str: '10G'"):
+        RowCodec("10G")
     for rate in (0.0, -1.0, float("nan")):
         with pytest.raises(cfck.InvalidArgumentError, match="bytes_per_second"):
             RowCodec(rate)

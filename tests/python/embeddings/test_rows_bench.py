@@ -1,6 +1,7 @@
 """python -m cfck.embeddings.bench: what it prints and writes, and what it says of bad input."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -231,7 +232,7 @@ def test_dumps_that_are_none(tmp_path, capsys):
         ("damaged.npz", 4, "cannot be read"),
         ("noise.pt", 4, "cannot be read"),
         ("list.pt", 2, "not a dict"),
-        ("number.pt", 2, "not a tensor"),
+        ("number.pt", 2, "no tensor"),
         ("key.pt", 2, "keys are names"),
         ("other.txt", 2, "a dump is"),
         ("folder", 2, "no rows in"),
@@ -243,4 +244,15 @@ def test_dumps_that_are_none(tmp_path, capsys):
     np.savez(good, EMB_0_iter_0=rows)
     raw.write_bytes(rows.tobytes())
     found, _, err = run(capsys, good, raw)
-    assert found == 2 and "are of one lookup" in err
+    assert found == 2 and "are both the rows of table" in err
+
+
+def test_what_is_not_measured_is_said_after_the_arguments_are_checked(
+    capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "lz4.block", None)  # as if it were not installed
+    _, _, err = run(capsys, tmp_path / "nowhere")
+    assert "lz4" not in err
+    np.savez(tmp_path / "good.npz", EMB_0_iter_0=np.ones((4, 8), np.float32))
+    _, _, err = run(capsys, tmp_path / "good.npz")
+    assert "lz4 is not measured: pip install lz4" in err
