@@ -15,6 +15,7 @@ import argparse
 import copy
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -217,15 +218,20 @@ def train(log: Log, settings: Settings, say: bool = False) -> tuple[Trainer, flo
 def main() -> None:
     """Trains once."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("data", type=Path, nargs="?", help="folder of MovieLens-100k")
+    parser.add_argument(
+        "data", type=Path, nargs="?", help="folder of MovieLens-100k (default: made up)"
+    )
     parser.add_argument("--interactions", type=int, default=100_000, help="that are generated")
     parser.add_argument("--losses", type=Path, help="file for the loss of each step")
+    helps = dict(re.findall(r"^ {8}(\w+): (.*)\.$", Settings.__doc__ or "", re.MULTILINE))
     for field in dataclasses.fields(Settings):
         name = "--" + field.name.replace("_", "-")
         if isinstance(field.default, bool):
-            parser.add_argument(name, action="store_true")
+            parser.add_argument(name, action="store_true", help=helps[field.name])
         else:
-            parser.add_argument(name, type=type(field.default), default=field.default)
+            text = f"{helps[field.name]} (default: %(default)s)"
+            kind = type(field.default)
+            parser.add_argument(name, type=kind, default=field.default, help=text)
     options = parser.parse_args()
     settings = Settings(**{f.name: getattr(options, f.name) for f in dataclasses.fields(Settings)})
 

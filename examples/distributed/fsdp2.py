@@ -15,33 +15,17 @@ import torch
 import torch.distributed as dist
 from cfck.distributed import compress_fsdp
 from cfck.torch import load_model, save_file
-from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from train_small_gpt import LENGTH, WORDS, Gpt, loss_of
+from train_small_gpt import Gpt, loss_of
+
+sys.path.insert(0, str(Path(__file__).parent))
+from made_up import made_up_texts, new_model
 
 BATCH = 8  # of a rank
-
-
-def made_up_texts() -> torch.Tensor:
-    """The successor of a word w is (3 w + 1) modulo the size of the vocabulary."""
-    words = [torch.randint(WORDS, (BATCH,))]
-    for _ in range(LENGTH):
-        words.append((3 * words[-1] + 1) % WORDS)
-    return torch.stack(words, 1)
-
-
-def new_model() -> Gpt:
-    """Small random weights, the same on all ranks."""
-    torch.manual_seed(0)
-    model = Gpt()
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            nn.init.normal_(parameter, std=0.02)
-    return model
 
 
 def main() -> None:
@@ -68,7 +52,7 @@ def main() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     torch.manual_seed(rank)  # each rank reads texts of its own
     for step in range(1, options.steps + 1):
-        loss = loss_of(model, made_up_texts())
+        loss = loss_of(model, made_up_texts(BATCH))
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -84,7 +68,7 @@ def main() -> None:
         loaded = Gpt()
         load_model(loaded, options.output)
         with torch.no_grad():
-            loss = float(loss_of(loaded, made_up_texts()))
+            loss = float(loss_of(loaded, made_up_texts(BATCH)))
         print(f"{options.output}: {options.output.stat().st_size:,} bytes, loss {loss:.3f}")
     dist.destroy_process_group()
 

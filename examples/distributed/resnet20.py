@@ -2,9 +2,10 @@
 
     torchrun --nproc-per-node 4 examples/distributed/resnet20.py DATA --ratio 0.001 -o run
 
-DATA is a folder with cifar10_train_jpeg.zip and cifar10_test.npz. Each rank saves run-RANK.cfck,
-with the gradients that it has not sent yet, and goes on from it with --resume. Needs torch and
-pillow.
+DATA is a folder with cifar10_train_jpeg.zip (the training images as CLASS/NUMBER.jpg, CLASS 0 to 9)
+and cifar10_test.npz (images, uint8 of shape (n, 32, 32, 3), and labels). Each rank saves
+run-RANK.cfck, with the gradients that it has not sent yet, and goes on from it with --resume. Needs
+torch and pillow.
 """
 
 from __future__ import annotations

@@ -75,10 +75,19 @@ def test_gpt_local_steps(tmp_path):
     told = torchrun("gpt_local_steps.py", tmp_path, "--steps", 4, "--every", 2, "-o", stem)
     lines = told.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["step 2", "step 4"]
-    assert re.search(r"perplexity [\d.]+, [\d,]+ bytes sent in 4 calls", lines[1]), told
+    assert re.search(
+        r"perplexity [\d.]+; 4 steps, 2 meetings: [\d,]+ bytes sent in 4 calls", lines[1]
+    ), told
     first, second = checkpoints(stem)
     assert equal(first["model"], second["model"])
     assert not equal(first["local"]["residual"], second["local"]["residual"])
+
+
+def test_gpt_local_steps_needs_no_files(tmp_path):
+    told = torchrun("gpt_local_steps.py", "--steps", 1, "--every", 1, "-o", tmp_path / "run")
+    assert told.startswith("step 1: perplexity ")
+    first, second = checkpoints(tmp_path / "run")
+    assert equal(first["model"], second["model"])
 
 
 def test_fsdp2(tmp_path):

@@ -88,3 +88,10 @@ def test_torchrun_writes_the_losses_of_one_process(tmp_path):
         told.append(done.stdout)
     assert (tmp_path / "real").read_text() == (tmp_path / "one").read_text()
     assert all("test AUC 0." in one for one in told) and "rows and gradients" in told[0]
+
+
+def test_help_explains_the_options():
+    command = [sys.executable, EXAMPLES / "dlrm.py", "--help"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for words in ("by which the bounds of gradients are smaller (default: 0.1)", "at most"):
+        assert words in " ".join(told.split())
