@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
@@ -23,6 +24,8 @@ from .summary import table, totals
 
 _PROGRAM = "python -m cfck.embeddings.bench"
 _PADDINGS = ("repeat", "resample")
+# Of a packet.
+_MAX_BATCH_ROWS = 1 << 21
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -165,7 +168,9 @@ def _padded(iterations: Iterator[list[Lookup]], pad: str | None) -> Iterator[lis
     if pad is None:
         return iterations
     how, _, number = pad.partition(":")
-    if how not in _PADDINGS or not number.isdecimal() or int(number) < 1:
-        raise InvalidArgumentError(f"--pad is repeat:ROWS or resample:ROWS, not {pad!r}")
-    n_rows = int(number)
+    n_rows = int(number) if re.fullmatch("[0-9]{1,7}", number) else 0
+    if how not in _PADDINGS or not 1 <= n_rows <= _MAX_BATCH_ROWS:
+        raise InvalidArgumentError(
+            f"--pad is repeat:ROWS or resample:ROWS with 1 to {_MAX_BATCH_ROWS} rows, not {pad!r}"
+        )
     return ([padded(lookup, how, n_rows) for lookup in lookups] for lookups in iterations)

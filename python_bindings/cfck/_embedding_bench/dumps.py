@@ -118,7 +118,7 @@ class Dumps:
 
     def _lookup(self, iteration: int, table: str) -> Lookup:
         rows = self._rows[iteration, table]
-        values = rows.read()
+        values = _dense(rows)
         if values.dim() == 1 and rows.where.endswith(".bin"):
             values = values.reshape(-1, self._dim)
         if values.dtype not in _FLOATS or values.dim() != 2:
@@ -134,7 +134,7 @@ class Dumps:
         ids = None
         if (iteration, table) in self._ids:
             of_rows = self._ids[iteration, table]
-            ids = of_rows.read()
+            ids = _dense(of_rows)
             if ids.dtype not in _INTEGERS or ids.shape != (values.shape[0],):
                 raise InvalidArgumentError(
                     f"{of_rows.where}: ids are int64, one for each of {values.shape[0]} rows, not "
@@ -158,10 +158,27 @@ class Dumps:
                 )
 
 
+def _dense(array: _Array) -> torch.Tensor:
+    """Reads an array; raises for a tensor whose values are not in memory, one beside the other."""
+    values = array.read()
+    if values.layout != torch.strided or values.is_meta:
+        raise InvalidArgumentError(f"{array.where} is a sparse tensor, or has no values")
+    if values.nbytes > _MAX_ARRAY_BYTES:
+        raise LimitExceededError(
+            f"{array.where} has {values.nbytes} bytes, more than the {_MAX_ARRAY_BYTES} that are "
+            "read"
+        )
+    return values
+
+
 def _natural(name: str) -> list[tuple[int, int, str]]:
     """Sorts numbers in names by their values: 2 comes before 10."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
+    found = []
+    for digits, other in re.findall(r"([0-9]+)|([^0-9]+)", name):
+        # The longer one of two numbers is the larger one; Python limits the digits of an int.
+        number = digits.lstrip("0")
+        found.append((1, 0, other) if other else (0, len(number), number))
+    return found
 
 
 def _arrays_of(path: Path) -> Iterator[_Array]:
@@ -170,6 +187,8 @@ def _arrays_of(path: Path) -> Iterator[_Array]:
         for file in names:
             if file.suffix != ".bin" or _NAME.fullmatch(file.stem):
                 yield from _arrays_of(file)
+    elif path.exists() and not path.is_file():
+        raise InvalidArgumentError(f"{path} is neither a file nor a folder")
     elif not path.exists():
         raise MissingFileError(f"{path}: no such file or folder")
     elif path.suffix == ".npz":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator
 
 from .._common.text import printable, shown
@@ -14,6 +15,7 @@ from .measure import Line, with_speed_up
 
 COLUMNS = ("table", "iteration", "encoder", "ratio", "encode_gbps", "decode_gbps")
 _MAX_LINES = 10_000_000
+_ITERATION = re.compile("[0-9]{1,18}")
 
 
 def read_csv(
@@ -65,7 +67,7 @@ def _line(
             f"{where}: encoder {printable(texts['encoder'])!r} is measured here; give the other "
             "one another name"
         )
-    if not texts["iteration"].isdecimal():
+    if not _ITERATION.fullmatch(texts["iteration"]):
         raise CorruptError(f"{where}: iteration is {shown(printable(texts['iteration']))!r}")
     line: Line = {
         "table": texts["table"],

@@ -1,6 +1,7 @@
 """python -m cfck.embeddings.bench: what it prints and writes, and what it says of bad input."""
 
 import json
+import os
 import sys
 
 import numpy as np
@@ -256,3 +257,52 @@ def test_what_is_not_measured_is_said_after_the_arguments_are_checked(
     np.savez(tmp_path / "good.npz", EMB_0_iter_0=np.ones((4, 8), np.float32))
     _, _, err = run(capsys, tmp_path / "good.npz")
     assert "lz4 is not measured: pip install lz4" in err
+
+
+@pytest.mark.parametrize(
+    "tensor, words",
+    [
+        (torch.ones(4, DIM).to_sparse(), "is a sparse tensor"),
+        (torch.ones(4, DIM, device="meta"), "has no values"),
+        (torch.zeros(1).expand(1 << 34, DIM), "more than"),
+    ],
+    ids=["sparse", "meta", "expanded"],
+)
+def test_tensors_that_are_no_rows_in_memory(tensor, words, tmp_path, capsys):
+    torch.save({"EMB_0_iter_0": tensor}, tmp_path / "a.pt")
+    code, _, err = run(capsys, tmp_path / "a.pt")
+    assert code != 0 and words in err and "EMB_0_iter_0" in err
+
+
+def test_names_with_digits_that_are_no_numbers(tmp_path, capsys):
+    names = ["10", "2", "²", "٣", "7" * 5000, "007"]
+    arrays = {f"EMB_{name}_iter_0": lookup(30)[0] for name in names}
+    np.savez(tmp_path / "a.npz", **arrays)
+    found = measured(capsys, tmp_path, tmp_path / "a.npz")
+    order = [key[0] for key in dict.fromkeys(found)]
+    assert list(dict.fromkeys(order)) == ["2", "007", "10", "7" * 5000, "²", "٣", "all"]
+
+
+@pytest.mark.parametrize("iteration", ["9" * 5000, "٣", "-1", ""])
+def test_imported_iterations_that_are_none(iteration, dumps, tmp_path, capsys):
+    write_raw(dumps, 0, 0)
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "table,iteration,encoder,ratio,encode_gbps,decode_gbps\n" + f"0,{iteration},x,2,1,1\n",
+        encoding="utf-8",
+    )
+    code, _, err = run(capsys, dumps, "--import-csv", path)
+    assert code != 0 and "iteration is" in err
+
+
+def test_batches_are_not_filled_beyond_what_a_packet_may_have(dumps, capsys):
+    write_raw(dumps, 0, 0)
+    for rows in ("99999999999999", "2097153", "9" * 5000):
+        code, _, err = run(capsys, dumps, "--pad", f"repeat:{rows}")
+        assert code == 2 and "1 to 2097152 rows" in err
+
+
+def test_a_pipe_is_no_dump(tmp_path, capsys):
+    os.mkfifo(tmp_path / "EMB_0_iter_0.bin")
+    code, _, err = run(capsys, tmp_path / "EMB_0_iter_0.bin")
+    assert code == 2 and "neither a file nor a folder" in err
