@@ -16,6 +16,8 @@ from ..errors import InvalidArgumentError, LimitExceededError
 
 _NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 _MAX_DECODED_BYTES = 1 << 30
+# Memory of the decoder for a row that has no values.
+_ROW_NUMBER_BYTES = 4
 
 
 class Rows(NamedTuple):
@@ -137,7 +139,7 @@ class RowCodec:
         Args:
             packet: what encode() made.
             keys: of the batches that were encoded with keys, None for the others.
-            max_decoded_bytes: of all batches together.
+            max_decoded_bytes: of all batches together; a row without values counts as 4 bytes.
 
         Returns:
             The rows of each batch, of shape (n_rows, row_elems), on the host.
@@ -150,7 +152,9 @@ class RowCodec:
         """
         data = readable(packet)
         shapes = self.shapes(packet)
-        n_bytes = sum(s.n_rows * s.row_elems * s.dtype.itemsize for s in shapes)
+        n_bytes = sum(
+            s.n_rows * (s.row_elems * s.dtype.itemsize or _ROW_NUMBER_BYTES) for s in shapes
+        )
         if n_bytes > max_decoded_bytes:
             raise LimitExceededError(
                 f"the rows of the packet take {n_bytes} bytes, more than the {max_decoded_bytes} "

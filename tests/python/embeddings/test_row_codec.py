@@ -126,3 +126,11 @@ def test_damage_and_limits():
         RowCodec().decode(packet, max_decoded_bytes=rows.nbytes - 1)
     with pytest.raises(cfck.CorruptError):
         RowCodec().decode(b"\xcf" * 100)
+
+
+def test_rows_without_values_count_for_the_limit():
+    """A packet of 5 kB can say that it has hundreds of millions, each of which takes memory."""
+    packet = RowCodec().encode([torch.zeros(1000, 0)])
+    assert RowCodec().decode(packet, max_decoded_bytes=4000)[0].shape == (1000, 0)
+    with pytest.raises(cfck.LimitExceededError, match="max_decoded_bytes"):
+        RowCodec().decode(packet, max_decoded_bytes=3999)
