@@ -33,6 +33,7 @@ class Operation(enum.IntEnum):
     LOCAL_STEPS = 6
     ROWS = 7
     ROW_IDS = 8
+    ROW_GRADIENTS = 9
 
 
 class Offer(NamedTuple):
@@ -169,7 +170,7 @@ def _check(rows: list[list[int]], offer: Offer, own_rank: int) -> None:
             raise InvalidArgumentError(
                 f"ranks {own_rank} and {rank} do not make the same call: {_called(own)} with other "
                 "arguments, such as src, max_error, ratio, every, epoch, step, model, bounds or "
-                "iteration"
+                "iteration, or backward() of another"
             )
         if row[3] != own[3]:
             raise InvalidArgumentError(

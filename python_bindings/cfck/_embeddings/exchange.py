@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import torch
 import torch.distributed as dist
+from torch.autograd.function import once_differentiable
 
-from .._distributed.agreement import Offer, Operation, encode_all
-from .._distributed.arguments import check_group, check_tensor
+from .._distributed.agreement import Offer, Operation, confirm_all, encode_all
+from .._distributed.arguments import check_group, check_tensor, integer
 from .._distributed.traffic import Traffic
 from .._distributed.transport import exchange_frames
+from .._frameworks.torch_graphs import outside_compiled_graphs
 from ..errors import InvalidArgumentError
 from .bounds import absolute_error
 from .codec import RowCodec, Rows
@@ -20,6 +24,9 @@ from .quantise import quantize_and_dequantize
 
 # Ranks trust each other with memory as far as this.
 _MAX_DECODED_BYTES = 1 << 36
+
+# How many exchanges a group has made: ranks call one backward pass by the same number.
+_n_exchanges: weakref.WeakKeyDictionary[dist.ProcessGroup, int] = weakref.WeakKeyDictionary()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +74,7 @@ class RowKeys(NamedTuple):
     received: Sequence[Keys]
 
 
+@outside_compiled_graphs
 def all_to_all_tables(
     tables: Sequence[torch.Tensor],
     split_sizes: Sequence[int] | None = None,
@@ -77,7 +85,8 @@ def all_to_all_tables(
     """Sends each rank its samples of the tables that this rank owns, compressed.
 
     All ranks of the group make this call. Gradients go the way back, compressed as well, as if
-    values had not been changed (straight through).
+    values had not been changed (straight through). They are made backward in the same order on all
+    ranks, and have no gradients of their own.
 
     Args:
         tables: looked-up rows of each table of this rank, for the samples of all ranks, one rank
@@ -93,15 +102,36 @@ def all_to_all_tables(
         any).
 
     Raises:
-        CfckError: on all ranks, where one could not encode, or makes another call.
+        CfckError: on all ranks, where one could not encode or decode, makes another call, or has
+            other split sizes.
         TypeError: of another dtype or number of dimensions.
         RuntimeError: those of torch.distributed.
     """
     options = _checked_options(options)
-    for table in tables:
-        check_tensor(table)
     check_group(options.group)
-    call = _Call(options, split_sizes, keys)
+    try:
+        tables = list(tables)
+        for table in tables:
+            check_tensor(table)
+    except TypeError as error:
+        abandon(error, options)
+    return exchange_tables(tables, split_sizes, options, keys, confirm=_check_samples)
+
+
+def exchange_tables(
+    tables: Sequence[torch.Tensor],
+    split_sizes: Sequence[int] | None,
+    options: ExchangeOptions,
+    keys: RowKeys | None,
+    confirm: Callable[[list[list[torch.Tensor]]], None] | None = None,
+) -> list[torch.Tensor]:
+    """Does what all_to_all_tables() does, with arguments that are checked.
+
+    Args:
+        confirm: raises a CfckError where ranks sent what does not belong together; ranks tell each
+            other then whether they could decode. None: nothing of it can differ.
+    """
+    call = _Call(options, split_sizes, keys, confirm)
     # torch follows gradients through what depends on a tensor that needs them; a rank may own no
     # table and still be sent gradients.
     anchor = torch.zeros((), requires_grad=True)
@@ -144,6 +174,7 @@ def simulate_tables(
     ]
 
 
+@outside_compiled_graphs
 def all_to_all_rows(
     rows: torch.Tensor,
     input_split_sizes: Sequence[int] | None = None,
@@ -164,7 +195,13 @@ def all_to_all_rows(
     Raises:
         CfckError, TypeError, RuntimeError: as all_to_all_tables().
     """
-    return torch.cat(all_to_all_tables([rows], input_split_sizes, options))
+    options = _checked_options(options)
+    check_group(options.group)
+    try:
+        check_tensor(rows)
+    except TypeError as error:
+        abandon(error, options)
+    return torch.cat(exchange_tables([rows], input_split_sizes, options, None))
 
 
 @dataclasses.dataclass
@@ -172,7 +209,9 @@ class _Call:
     options: ExchangeOptions
     split_sizes: Sequence[int] | None
     keys: RowKeys | None
+    confirm: Callable[[list[list[torch.Tensor]]], None] | None
     n_tables_of_ranks: list[int] = dataclasses.field(default_factory=list)
+    number: int = 0
 
 
 class _Part(NamedTuple):
@@ -197,15 +236,21 @@ class _Exchange(torch.autograd.Function):
         ctx.call = call
         ctx.like = [(t.dtype, t.device) for t in tables]
         keys = call.keys.received if call.keys else None
-        received = _exchange(lambda: _parts_of(tables, call), ctx.like, call.options, keys)
+        received = _exchange(
+            lambda: _parts_of(tables, call), ctx.like, call.options, keys, call.confirm
+        )
+        call.number = _n_exchanges[_group_of(call.options)]
         call.n_tables_of_ranks = [len(of_rank) for of_rank in received]
         return tuple(rows for of_rank in received for rows in of_rank)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         call: _Call = ctx.call
         like = [(g.dtype, g.device) for g in gradients]
-        received = _exchange(lambda: _parts_of_gradients(gradients, call), like, call.options)
+        received = _exchange(
+            lambda: _parts_of_gradients(gradients, call), like, call.options, number=call.number
+        )
         of_tables = [torch.cat(list(parts)) for parts in zip(*received, strict=True)]
         placed = [g.to(device) for g, (_, device) in zip(of_tables, ctx.like, strict=True)]
         return (None, None, *placed)
@@ -222,6 +267,7 @@ class _Simulated(torch.autograd.Function):
         return _simulated_slices(table, sizes, bound)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         return _simulated_slices(gradient, ctx.sizes, ctx.bound), None, None, None
 
@@ -253,6 +299,9 @@ def _checked_keys(keys: RowKeys | None, n_ranks: int, n_tables: int) -> Sequence
         raise InvalidArgumentError(
             f"there are keys of {len(keys.sent[0])} tables that are sent, for {n_tables} tables"
         )
+    for key in (key for of_rank in (*keys.sent, *keys.received) for key in of_rank):
+        if key is not None and (not isinstance(key, torch.Tensor) or key.dtype != torch.int64):
+            raise TypeError("keys are tensors of dtype int64, or None")
     return keys.sent
 
 
@@ -273,12 +322,21 @@ def _exchange(
     like: Sequence[tuple[torch.dtype, torch.device]],
     options: ExchangeOptions,
     received_keys: Sequence[Keys] | None = None,
+    confirm: Callable[[list[list[torch.Tensor]]], None] | None = None,
+    *,
+    number: int = 0,
 ) -> list[list[torch.Tensor]]:
     """Sends each rank its part, and returns the tensors that each rank sent.
 
-    ``received_keys`` are, for each rank, those of what it sends.
-
     Where a rank has no parts, since its arguments are wrong, all ranks raise.
+
+    Args:
+        make_parts: of this rank.
+        like: dtypes and devices of tensors of this rank.
+        options: of the exchange.
+        received_keys: for each rank, those of what it sends.
+        confirm: as that of exchange_tables().
+        number: of the exchange whose gradients these are; 0: of none.
     """
     device = like[0][1] if like else torch.device("cpu")
     dense_bytes = 0
@@ -299,19 +357,47 @@ def _exchange(
     own = dist.get_rank(options.group)
     n_ranks = dist.get_world_size(options.group)
     anchor = torch.empty(0, device=device)
-    offer = Offer(Operation.ROWS, anchor, n_ranks, int(options.simulated), may_differ=True)
+    operation = Operation.ROW_GRADIENTS if number else Operation.ROWS
+    variant = 2 * number + int(options.simulated)
+    offer = Offer(operation, anchor, n_ranks, variant, may_differ=True)
     agreed = encode_all(offer, encode, options.group)
+    if not number:  # as on all ranks: they agreed
+        _n_exchanges[_group_of(options)] = _n_exchanges.get(_group_of(options), 0) + 1
     frames = exchange_frames(agreed.frames, agreed.lengths, options.group, device)
     sent_bytes = sum(f.numel() for rank, f in enumerate(agreed.frames) if rank != own)
-    options.traffic.add(sent_bytes + agreed.n_bytes, dense_bytes)
     keys: Sequence[Keys | None] = received_keys or [None] * n_ranks
-    return [
-        [
-            values.to(device)
-            for values in options.codec.decode(frame, known, max_decoded_bytes=_MAX_DECODED_BYTES)
-        ]
-        for frame, known in zip(frames, keys, strict=True)
-    ]
+    received: list[list[torch.Tensor]] = []
+
+    def decode() -> None:
+        for frame, known in zip(frames, keys, strict=True):
+            rows = options.codec.decode(frame, known, max_decoded_bytes=_MAX_DECODED_BYTES)
+            received.append([values.to(device) for values in rows])
+        if confirm is not None:
+            confirm(received)
+
+    if confirm is None:
+        decode()
+    else:
+        sent_bytes += confirm_all(decode, "take what it was sent", options.group, device)
+    options.traffic.add(sent_bytes + agreed.n_bytes, dense_bytes)
+    return received
+
+
+def _group_of(options: ExchangeOptions) -> dist.ProcessGroup:
+    group = options.group or dist.group.WORLD
+    assert group is not None
+    return group
+
+
+def _check_samples(received: list[list[torch.Tensor]]) -> None:
+    """Raises where ranks sent this one tables of other numbers of samples."""
+    numbers = {rank: int(tables[0].shape[0]) for rank, tables in enumerate(received) if tables}
+    if len(set(numbers.values())) > 1:
+        told = ", ".join(f"{n} by rank {rank}" for rank, n in numbers.items())
+        raise InvalidArgumentError(
+            f"this rank is sent other numbers of samples by each: {told}; give all ranks the same "
+            "split_sizes"
+        )
 
 
 def _bounded(
@@ -333,7 +419,9 @@ def _checked_options(options: ExchangeOptions | None) -> ExchangeOptions:
 
 
 def _bounds_of(bounds: Sequence[float] | float, n: int, what: str) -> list[float]:
-    found = [float(bounds)] * n if isinstance(bounds, (int, float)) else list(map(float, bounds))
+    found = (
+        [float(bounds)] * n if isinstance(bounds, numbers.Real) else [float(one) for one in bounds]  # type: ignore[union-attr]
+    )
     if len(found) != n:
         raise InvalidArgumentError(f"{what} has {len(found)} numbers for {n} tables")
     if not all(0 <= bound <= 1 for bound in found):
@@ -358,9 +446,10 @@ def _split_sizes(
                 f"{n} samples are not equally many for each of {n_ranks} ranks; give split_sizes"
             )
         return [n // n_ranks] * n_ranks
+    given = [integer("split_sizes", size) for size in given]
     if len(given) != n_ranks or sum(given) != n and tables or min(given) < 0:
         raise InvalidArgumentError(
             f"split_sizes has {len(given)} numbers that sum to {sum(given)}, for {n_ranks} ranks "
             f"and {n} samples"
         )
-    return [int(size) for size in given]
+    return given

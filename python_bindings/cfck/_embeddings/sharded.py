@@ -11,15 +11,16 @@ import torch
 import torch.distributed as dist
 
 from .._distributed.agreement import Offer, Operation, encode_all
-from .._distributed.arguments import check_group, integer
+from .._distributed.arguments import check_group, check_numbers, integer
 from .._distributed.collectives import all_gather
 from .._distributed.traffic import Traffic
 from .._distributed.transport import exchange_frames
+from .._frameworks.torch_graphs import outside_compiled_graphs
 from ..errors import CfckError, InvalidArgumentError
 from .bags import BagInput, Bags, Table, checked_bags, joined, pack, unpack
 from .bounds import ErrorSchedule, check_mapping
 from .codec import RowCodec
-from .exchange import ExchangeOptions, RowKeys, abandon, all_to_all_tables, simulate_tables
+from .exchange import ExchangeOptions, RowKeys, abandon, exchange_tables, simulate_tables
 
 Bounds = float | Mapping[str, float]
 
@@ -107,8 +108,7 @@ class ShardedEmbeddingBags(torch.nn.Module):
         if self._schedule is not None and not isinstance(self._schedule, ErrorSchedule):
             kind = type(self._schedule).__name__
             raise TypeError(f"schedule is an ErrorSchedule, not {kind}: {self._schedule!r}")
-        for name, bag in tables.items():
-            _check_table(name, bag)
+        _check_tables(tables)
         if self._simulated_ranks is not None:
             if (
                 integer("simulated_ranks", self._simulated_ranks) < 1
@@ -161,6 +161,7 @@ class ShardedEmbeddingBags(torch.nn.Module):
         if self._schedule is not None:
             self._factor = self._schedule.factor_at(iteration)
 
+    @outside_compiled_graphs
     def forward(self, inputs: Mapping[str, BagInput | torch.Tensor]) -> dict[str, torch.Tensor]:
         """Looks up the samples of this rank in all tables.
 
@@ -196,7 +197,7 @@ class ShardedEmbeddingBags(torch.nn.Module):
             [[of_table.keys for of_table in bags] for _, bags in received],
             [[own[t.name].keys for t in self._of_rank(r)] for r in range(self._n_ranks)],
         )
-        rows = iter(all_to_all_tables(pooled, sizes, options, keys=keys))
+        rows = iter(exchange_tables(pooled, sizes, options, keys))
         found = {t.name: next(rows) for r in range(self._n_ranks) for t in self._of_rank(r)}
         return self._placed(found, inputs)
 
@@ -325,6 +326,18 @@ def _agree(own: dict[str, list[str]] | None, group: dist.ProcessGroup | None) ->
                 )
 
 
+def _check_tables(tables: Mapping[str, torch.nn.EmbeddingBag]) -> None:
+    names: dict[int, str] = {}
+    for name, bag in tables.items():
+        _check_table(name, bag)
+        # On two ranks they would be two tables.
+        if (other := names.setdefault(id(bag.weight), name)) != name:
+            raise InvalidArgumentError(
+                f"tables {other!r} and {name!r} have the same weight: give it once, and look up "
+                "the ids of both features in it"
+            )
+
+
 def _check_table(name: str, bag: object) -> None:
     if not isinstance(bag, torch.nn.EmbeddingBag):
         raise TypeError(f"table {name!r} is a torch.nn.EmbeddingBag, not {type(bag).__name__}")
@@ -382,6 +395,9 @@ def _checked_placement(
 def _bounds_by_table(given: Bounds, tables: Sequence[Table], what: str) -> dict[str, float]:
     if isinstance(given, Mapping):
         _check_names(given, tables, what)
+        check_numbers(**{f"{what} of table {name!r}": bound for name, bound in given.items()})
+    else:
+        check_numbers(**{what: given})
     found = {t.name: float(given[t.name] if isinstance(given, Mapping) else given) for t in tables}
     for name, bound in found.items():
         if not 0 <= bound < 1:
