@@ -17,10 +17,8 @@ namespace cfck {
 namespace gradients {
 namespace {
 
-// Gaps are integers, so that rounding a decoded one gives it back. Codec direct would try a mask
-// for values that are zero, which saves nothing here: these are sent as kZeroGap.
+// Gaps are integers, so that rounding a decoded one gives it back.
 constexpr double kGapError = 0.49;
-constexpr float kZeroGap = 0x1p-10F;
 // By how much divisions and products of binary32 may be off, as a fraction of the value.
 constexpr double kRounding = 0x1p-22;
 
@@ -116,7 +114,6 @@ class PacketEncoder {
                     memory_.messages);
     }
     memory_.floats.assign(memory_.integers.begin(), memory_.integers.end());
-    std::ranges::replace(memory_.floats, 0.0F, kZeroGap);
     return append(memory_.floats, DType::kF32, kGapError, options_.level, out_, at,
                   memory_.messages);
   }
