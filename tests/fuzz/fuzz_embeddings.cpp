@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/bytes.hpp"
-#include "base/hashing/hashing.hpp"
 #include "cfck/embeddings.hpp"
 #include "tests/fuzz/every_level.hpp"
+#include "tests/fuzz/sealed_packet.hpp"
 #include "tests/support/guarded_bytes.hpp"
 
 namespace {
@@ -17,6 +17,7 @@ using namespace cfck;
 using cfck::test::at_every_level;
 using cfck::test::GuardedBytes;
 using cfck::test::require;
+using cfck::test::sealed_packet;
 
 constexpr std::uint64_t kMaxBytes = 1 << 16;
 
@@ -72,14 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) {
     return 0;
   }
-  const auto* const first = reinterpret_cast<const std::byte*>(data);
-  std::vector<std::byte> bytes(first + 1, first + size);
-  if (data[0] % 2 == 0 && bytes.size() >= 8) {
-    const std::size_t end = bytes.size() - 8;
-    detail::store<std::uint64_t>(bytes.data() + end,
-                                 detail::tiled_hash64(std::span(bytes).first(end)));
-  }
-  const GuardedBytes packet(bytes);
+  const GuardedBytes packet(sealed_packet(data, size));
   const auto shapes = row_packet_shapes(packet.bytes());
   if (!shapes) {
     return 0;

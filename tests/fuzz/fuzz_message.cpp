@@ -5,10 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/bytes.hpp"
-#include "base/hashing/hashing.hpp"
 #include "cfck/message.hpp"
 #include "tests/fuzz/every_level.hpp"
+#include "tests/fuzz/sealed_packet.hpp"
 #include "tests/support/guarded_bytes.hpp"
 
 namespace {
@@ -17,6 +16,7 @@ using namespace cfck;
 using cfck::test::at_every_level;
 using cfck::test::GuardedBytes;
 using cfck::test::require;
+using cfck::test::sealed_packet;
 
 constexpr std::uint64_t kMaxBytes = 1 << 16;
 
@@ -36,13 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) {
     return 0;
   }
-  const auto* const first = reinterpret_cast<const std::byte*>(data);
-  std::vector<std::byte> bytes(first + 1, first + size);
-  if (data[0] % 2 == 0 && bytes.size() >= 8) {
-    const ByteView before = ByteView(bytes).first(bytes.size() - 8);
-    detail::store<std::uint64_t>(bytes.data() + before.size(), detail::tiled_hash64(before));
-  }
-  const GuardedBytes message(bytes);
+  const GuardedBytes message(sealed_packet(data, size));
   static MessageWorkspace workspace;
   const auto info = message_info(message.bytes());
   if (info && info->n_bytes > kMaxBytes) {

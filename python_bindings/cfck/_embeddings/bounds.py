@@ -33,15 +33,11 @@ def absolute_error(values: torch.Tensor, relative_error: float) -> float:
     """
     if relative_error == 0 or values.numel() == 0:
         return 0.0
-    finite = values.detach()
-    low, high = torch.aminmax(torch.where(finite.isfinite(), finite, finite.new_zeros(())))
-    if bool(finite.isfinite().all()):
-        return relative_error * (float(high) - float(low))
-    kept = finite[finite.isfinite()]
-    if kept.numel() == 0:
-        return 0.0
-    low, high = torch.aminmax(kept)
-    return relative_error * (float(high) - float(low))
+    low, high = map(float, torch.aminmax(values.detach()))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        finite = values.detach()[values.isfinite()]
+        low, high = map(float, torch.aminmax(finite)) if finite.numel() else (0.0, 0.0)
+    return relative_error * (high - low)
 
 
 class ErrorSchedule:

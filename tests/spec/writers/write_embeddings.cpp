@@ -3,17 +3,14 @@
 // DATA has the number of batches (32 bits), and for each its dtype (its number in a file), number
 // of rows, values of a row, whether it has keys (32 bits each), maximum error (binary64), keys, and
 // values.
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cfck/embeddings.hpp"
+#include "tests/spec/writers/files.hpp"
 
 namespace {
 
@@ -43,9 +40,8 @@ struct Batch {
   std::vector<std::int64_t> keys;
 };
 
-int write(char** arguments) {
-  std::ifstream file(arguments[2], std::ios::binary);
-  Fields fields(std::vector<char>{std::istreambuf_iterator<char>(file), {}});
+void write_vector(char** arguments) {
+  Fields fields(test::read_file(arguments[2]));
   const std::uint32_t n_batches = fields.take<std::uint32_t>(1)[0];
   std::vector<Batch> memory(n_batches);
   std::vector<RowBatch> batches;
@@ -63,22 +59,12 @@ int write(char** arguments) {
   std::vector<std::byte> out(max_row_packet_bytes(batches).value());
   RowWorkspace workspace;
   const std::uint64_t n_bytes = encode_rows(batches, options, out, workspace).value();
-  std::ofstream(arguments[3], std::ios::binary)
-      .write(reinterpret_cast<const char*>(out.data()), static_cast<std::streamsize>(n_bytes));
-  return EXIT_SUCCESS;
+  test::write_file(arguments[3], ByteView(out).first(n_bytes));
 }
 
 }  // namespace
 
 int main(int n_arguments, char** arguments) {
-  if (n_arguments != 4) {
-    std::cerr << "usage: write_embeddings BYTES_PER_SECOND DATA OUT\n";
-    return EXIT_FAILURE;
-  }
-  try {
-    return write(arguments);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return EXIT_FAILURE;
-  }
+  return cfck::test::run_writer(n_arguments == 4, "write_embeddings BYTES_PER_SECOND DATA OUT",
+                                arguments, write_vector);
 }

@@ -2,24 +2,20 @@
 //   write_gradients VALUE_ERROR DATA OUT
 // DATA has 32-bit words: the number of tensors, and for each its number of elements, its number of
 // values, their indices, and the values as F32.
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cfck/gradients.hpp"
+#include "tests/spec/writers/files.hpp"
 
 namespace {
 
 using namespace cfck;
 
-int write(char** arguments) {
-  std::ifstream file(arguments[2], std::ios::binary);
-  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+void write_vector(char** arguments) {
+  const std::vector<char> bytes = test::read_file(arguments[2]);
   std::vector<std::uint32_t> words(bytes.size() / 4);
   std::memcpy(words.data(), bytes.data(), 4 * words.size());
   std::vector<float> floats(words.size());
@@ -40,22 +36,12 @@ int write(char** arguments) {
   std::vector<float> decoded(n_values);
   GradientWorkspace workspace;
   const std::uint64_t n_bytes = encode_gradients(tensors, options, out, decoded, workspace).value();
-  std::ofstream(arguments[3], std::ios::binary)
-      .write(reinterpret_cast<const char*>(out.data()), static_cast<std::streamsize>(n_bytes));
-  return EXIT_SUCCESS;
+  test::write_file(arguments[3], ByteView(out).first(n_bytes));
 }
 
 }  // namespace
 
 int main(int n_arguments, char** arguments) {
-  if (n_arguments != 4) {
-    std::cerr << "usage: write_gradients VALUE_ERROR DATA OUT\n";
-    return EXIT_FAILURE;
-  }
-  try {
-    return write(arguments);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return EXIT_FAILURE;
-  }
+  return cfck::test::run_writer(n_arguments == 4, "write_gradients VALUE_ERROR DATA OUT", arguments,
+                                write_vector);
 }

@@ -2,15 +2,12 @@
 //   write_message DTYPE SHAPE ENTROPY CHUNK_ELEMS MAX_ABS_ERROR STEP DATA OUT
 // SHAPE is "3x4", or "-" without dimensions; CHUNK_ELEMS may be 0, and so may MAX_ABS_ERROR and
 // STEP, a learned one: 0 is none.
-#include <cstdlib>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "cfck/message.hpp"
+#include "tests/spec/writers/files.hpp"
 
 namespace {
 
@@ -25,9 +22,8 @@ Shape shape_of(const std::string& text) {
   return shape;
 }
 
-int write(char** arguments) {
-  std::ifstream file(arguments[7], std::ios::binary);
-  const std::vector<char> values{std::istreambuf_iterator<char>(file), {}};
+void write_vector(char** arguments) {
+  const std::vector<char> values = test::read_file(arguments[7]);
   const TensorView tensor{
       *dtype_from_name(arguments[1]), shape_of(arguments[2]), std::as_bytes(std::span(values)), {}};
   MessageOptions options;
@@ -43,23 +39,13 @@ int write(char** arguments) {
   std::vector<std::byte> out(max_message_bytes(options, tensor.dtype, tensor.shape).value());
   MessageWorkspace workspace;
   const std::uint64_t n_bytes = encode_message(tensor, options, out, workspace).value();
-  std::ofstream(arguments[8], std::ios::binary)
-      .write(reinterpret_cast<const char*>(out.data()), static_cast<std::streamsize>(n_bytes));
-  return EXIT_SUCCESS;
+  test::write_file(arguments[8], ByteView(out).first(n_bytes));
 }
 
 }  // namespace
 
 int main(int n_arguments, char** arguments) {
-  if (n_arguments != 9) {
-    std::cerr << "usage: write_message DTYPE SHAPE ENTROPY CHUNK_ELEMS MAX_ABS_ERROR STEP DATA "
-                 "OUT\n";
-    return EXIT_FAILURE;
-  }
-  try {
-    return write(arguments);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return EXIT_FAILURE;
-  }
+  return cfck::test::run_writer(
+      n_arguments == 9, "write_message DTYPE SHAPE ENTROPY CHUNK_ELEMS MAX_ABS_ERROR STEP DATA OUT",
+      arguments, write_vector);
 }
