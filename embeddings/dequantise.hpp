@@ -1,4 +1,4 @@
-// What a code stands for (spec/embeddings.md, section 4).
+// Values that codes stand for (spec/embeddings.md, section 4).
 #pragma once
 
 #include <cstring>

@@ -22,8 +22,8 @@ namespace embeddings {
 namespace {
 
 constexpr std::uint64_t kMostElems = std::numeric_limits<std::uint32_t>::max() / 8;
-// What takes time beside bytes on the wire: an id to be counted, coded and followed, and a value to
-// be coded and decoded, on a core of 2024.
+// Two things take time beside bytes on the wire: an id to be counted, coded and followed, and a
+// value to be coded and decoded, on a core of 2024.
 constexpr double kSecondsPerId = 25e-9;
 constexpr double kSecondsPerCode = 4e-9;
 

@@ -65,7 +65,7 @@ void quantise_rows(DType dtype, const std::byte* rows, const std::vector<std::ui
     for (const std::uint32_t row : chosen) {
       largest = std::max(largest, largest_of_row<Value>(rows + row * row_bytes, row_elems));
     }
-    // What is decoded is rounded to the dtype, which takes its part of the error.
+    // Decoded values are rounded to the dtype, which takes its part of the error.
     out.step = 2 * std::max(error - largest * kRounding<Value>, error / 8) * (1 - 0x1p-16);
     if (!(out.step > 0 && std::isfinite(1 / out.step))) {
       out.exact.assign(chosen.size(), 1);

@@ -37,12 +37,12 @@ COLUMNS = [
     "computed",
     "pays below, Mbit/s",
 ]
-# Of the curves, in Mbit/s.
+# The curves are drawn at these rates, in Mbit/s.
 DRAWN = [10 ** (1 + i / 4) for i in range(13)]
 
 # Times the ways by name, in namespaces, at limits, in so many rounds; all is by limit and way.
 Train = Callable[[list[str], list[str], list[int], int], dict[str, dict[str, dict[str, float]]]]
-# What was found, by limit and way.
+# Results by limit and way.
 Found = Mapping[int, Mapping[str, Timed]]
 
 

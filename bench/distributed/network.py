@@ -23,7 +23,7 @@ from pathlib import Path
 INTERFACE = "eth0"
 _PREFIX = "cfck-bench-"
 _CLONE_NEWNET = 0x40000000
-# What may be sent at once: as much as takes a millisecond, and at least some packets.
+# So much may be sent at once: as much as takes a millisecond, and at least some packets.
 _LEAST_BURST = 16 << 10
 _LATENCY = "100ms"
 UNLIMITED = 100_000  # Mbit/s: more than the processor moves

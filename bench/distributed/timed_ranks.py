@@ -26,7 +26,7 @@ WARM_ROUNDS = 1
 TIMED_EVERY = 4
 MOMENTUM = 0.9
 POWER_SGD_RANK = 4
-# Of two buckets, PowerSGD starts collectives in an order that depends on timing, and gloo aborts.
+# With two buckets PowerSGD starts collectives in an order that depends on timing, and gloo aborts.
 ONE_BUCKET = 100  # MB
 
 

@@ -123,7 +123,7 @@ class Trainer:
         rows = self.bags(self.log.inputs(own))
         parts = [torch.tensor_split(one.detach(), self.n_parts) for one in rows.values()]
         gradients, losses = [], []
-        # What each rank does with its samples; gradients of the dense weights add up.
+        # Each rank does this with its samples; gradients of the dense weights add up.
         for at, places in enumerate(own.chunk(self.n_parts)):
             leaves = [of_table[at].requires_grad_() for of_table in parts]
             scores = self.model(self.log.dense[places], leaves)

@@ -289,7 +289,7 @@ class ModelSearch {
     const auto best = best_candidates(folder, names);
     if (best.empty() || best.front().rank() == kUnknownName) {
       for (std::string& file : files_in(folder, names, true)) {
-        // What lies below a model in other formats than those of folders goes with it.
+        // Files below a model in other formats than those of folders go with it.
         const bool goes_with = n_models_around_ > 0 && !format_by_suffix(file, archive_formats());
         if (!goes_with) models_.push_back(std::move(file));
       }

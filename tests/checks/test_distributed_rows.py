@@ -218,8 +218,8 @@ def test_namespaces_are_removed_after_a_signal(allowed, number):
     ) as process:
         assert process.stdout.readline() == b"ready\n"
         assert len(namespaces() - before) == 3
-        # As `timeout` does it: once to the process, and then to its group, which has the program
-        # that removes a namespace in it.
+        # `timeout` does it like this: once to the process, and then to its group, which has the
+        # program that removes a namespace in it.
         process.send_signal(number)
         for _ in range(10):
             time.sleep(0.005)

@@ -1,4 +1,4 @@
-// What is damaged is refused; what was made to look whole does no harm.
+// Damaged packets are refused; those made to look whole do no harm.
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
 #include "embeddings/layout.hpp"

@@ -93,7 +93,7 @@ TEST(RowPacket, MergesRowsThatBecomeEqual) {
   EXPECT_EQ(shape_of(expect_one(batch, slow_network())).n_unique, 5U);
 }
 
-// What a person's other attributes are follows from who it is.
+// The other attributes of a person follow from who it is.
 TEST(RowPacket, SendsIdsThatFollowOnce) {
   const auto people = popular_ids(4000, 300, 5);
   std::vector<std::uint32_t> ages;

@@ -380,7 +380,7 @@ void FolderConversion::keep_outdated() {
     std::erase_if(*names, is_current);
   }
   written_.tensor_files = std::move(tensor_files);
-  // What replaces files does so in one step for all of them.
+  // Files are replaced in one step for all of them.
   written_.stays = !replaces;
 }
 

@@ -302,7 +302,7 @@ void print_text(Console& console, const StatsOptions& options, const StatsReport
   }
 }
 
-// What the models of a folder have in common.
+// Models of a folder share this.
 struct Several {
   std::set<std::string> unmatched;  // names or patterns of which each has to match somewhere
   bool separate = false;            // a model was described before

@@ -50,7 +50,7 @@ std::string bound_cell(const TensorReport& report) {
 using Kind = TableColumn::Kind;
 using Report = const TensorReport&;
 
-// What says least goes first where lines do not fit the terminal. Errors stay.
+// Columns that say least go first where lines do not fit the terminal. Errors stay.
 constexpr StatsColumn kValueColumns[] = {
     {{"name", Kind::kName},
      [](Report r) { return r.tensor->name.empty() ? "\"\"" : escaped(r.tensor->name); }},

@@ -1,4 +1,4 @@
-// What `stats` finds out about tensors, and its table of them.
+// Facts that `stats` finds out about tensors, and its table of them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What commands leave out of a folder, in words.
+// Says in words which files commands leave out of a folder.
 #pragma once
 
 #include <string>

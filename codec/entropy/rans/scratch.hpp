@@ -13,7 +13,7 @@ namespace cfck::codec {
 struct RansScratch {
   GrowingBuffer<std::uint16_t> words;
   RansReader reader;
-  // Of explicit tables, by place. Created at first use.
+  // Has those of explicit tables, by place. Created at first use.
   std::unique_ptr<std::array<RansEncodeTable, kMaxPlaces>> fitted_tables;
 };
 

@@ -38,7 +38,7 @@ from .transport import completed
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
-# What a state has of each parameter.
+# A state has these of each parameter.
 _PARTS = ("velocity", "momentum")
 
 

@@ -25,7 +25,7 @@ from .selection import select_largest
 from .traffic import Traffic
 from .transport import completed, gather_frames, sum_of_ranks
 
-# What ranks tell each other of a bucket, as the length of a frame that is not sent.
+# Ranks tell each other these facts of a bucket, as the length of a frame that is not sent.
 _NOT_FINITE = 8  # some gradient has values that are not finite
 _SOME_ABSENT = 16  # this rank has no gradient of some parameters
 # The sum of F16 of all ranks: the largest is 65,504, and this leaves room for rounding.
@@ -277,7 +277,7 @@ class Step:
         dense = self._those(Way.DENSE)
         if not dense:
             return 0
-        # What a rank does not own it adds nothing to.
+        # A rank adds nothing to parameters that it does not own.
         flat = torch.cat([one.velocity if one.is_own else self._zeros(one) for one in dense])
         is_half = self.replica.method.vectors == "f16" and self.ratio < 1
         sent = self._halves(flat) if is_half else flat

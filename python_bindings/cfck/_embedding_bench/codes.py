@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 WIDTHS = (torch.int8, torch.int16, torch.int32)
-# What a receiver needs beside codes: numbers of rows and of exceptions (4 bytes each), the step
+# A receiver needs more than codes: numbers of rows and of exceptions (4 bytes each), the step
 # (8) and the offset (4).
 HEADER_BYTES = 20
 # Its place and its value.

@@ -24,7 +24,7 @@ from .summary import table, totals
 
 _PROGRAM = "python -m cfck.embeddings.bench"
 _PADDINGS = ("repeat", "resample")
-# Of a packet.
+# Limit of the rows of a packet.
 _MAX_BATCH_ROWS = 1 << 21
 
 

@@ -6,7 +6,7 @@ import heapq
 
 import numpy as np
 
-# Of a table of ANS: frequencies add up to this.
+# Frequencies of a table of ANS add up to this.
 _FREQUENCY_BITS = 12
 _LENGTH_BITS = 5
 # The first symbol, how many the table spans, and the length of the stream.
@@ -74,7 +74,7 @@ def normalised(counts: np.ndarray) -> np.ndarray:
     total = 1 << _FREQUENCY_BITS
     exact = counts * (total / counts.sum())
     found: np.ndarray = np.maximum(np.round(exact).astype(np.int64), 1)
-    # What is left over changes the frequencies at which it costs least.
+    # The rest changes the frequencies at which it costs least.
     while excess := int(found.sum()) - total:
         if excess > 0:
             cost = np.where(found > 1, counts * np.log2(found / np.maximum(found - 1, 1)), np.inf)

@@ -13,7 +13,7 @@ from ..errors import UnsupportedError
 from .measure import Line
 from .summary import Total, totals
 
-# Of tools/report/page_style.cpp.
+# The style is that of tools/report/page_style.cpp.
 _STYLE = """
 :root{color-scheme:light;--page:#f6f7f8;--card:#fff;--ink:#18222c;--soft:#5c6b78;--line:#e2e6ea}
 *{box-sizing:border-box}

@@ -22,7 +22,7 @@ def previous_equal(codes: np.ndarray) -> np.ndarray:
     if n_rows == 0 or codes.shape[1] == 0:
         return before
     whole = np.ascontiguousarray(codes)
-    # As one item of bytes, which sorts faster than rows do.
+    # A row is one item of bytes, which sorts faster.
     items = whole.view(np.dtype((np.void, whole.dtype.itemsize * whole.shape[1]))).reshape(-1)
     _, numbers = np.unique(items, return_inverse=True)
     order = np.argsort(numbers, kind="stable")

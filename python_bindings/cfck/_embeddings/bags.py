@@ -11,7 +11,7 @@ import torch
 from ..errors import CorruptError, InvalidArgumentError
 
 _INTEGERS = (torch.uint8, torch.int16, torch.int32, torch.int64)
-# Of a frame: samples of the rank. Of each table in it: indices, indices of each bag or _RAGGED,
+# A frame has the samples of the rank, and of each table: indices, indices of each bag or _RAGGED,
 # whether there are weights.
 _HEAD, _RAGGED = 3, -1
 

@@ -14,7 +14,7 @@ import torch
 
 from ..errors import InvalidArgumentError
 
-# Of ErrorSchedule.
+# Factors of ErrorSchedule: of the share of iterations that has passed, and the first factor.
 _DECAYS: dict[str, Callable[[float, float], float]] = {
     "constant": lambda t, c: c,
     "linear": lambda t, c: c * (1 - t * (1 - 1 / c)),

@@ -53,7 +53,7 @@ class ExchangeOptions:
     traffic: Traffic = dataclasses.field(default_factory=Traffic)
 
 
-# Of the rows of several tables.
+# Keys have one tensor for each table, or None.
 Keys = Sequence[torch.Tensor | None]
 
 

@@ -8,7 +8,7 @@ import torch
 
 from ..errors import InvalidArgumentError
 
-# As in embeddings/quantise.cpp.
+# These are the constants of embeddings/quantise.cpp.
 _MAX_CODE = 1 << 22
 _ROUNDING = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 

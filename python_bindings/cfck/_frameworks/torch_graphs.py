@@ -11,7 +11,7 @@ import torch
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# What torch.compile leaves alone, by the functions that it was made of.
+# Functions that torch.compile leaves alone, by those that they were made of.
 _left_alone: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 

@@ -57,7 +57,7 @@ def test_resnet20(tmp_path):
     first, second = checkpoints(stem)
     weights = {name for name in first["model"] if "running" not in name and "num" not in name}
     assert all(torch.equal(first["model"][name], second["model"][name]) for name in weights)
-    # What ranks have not sent is their own, and is in the file.
+    # Each rank has not sent other values, and its file has them.
     left = [saved["gradients"]["velocity"]["conv1.weight"] for saved in (first, second)]
     assert left[0].any() and not torch.equal(*left)
     told = torchrun("resnet20.py", *arguments, "--epochs", 2, "--batches", 1, "--resume")

@@ -1,4 +1,4 @@
-// What the programs that write vectors have in common: files, and what is wrong with a call.
+// Programs that write vectors read and write files here, and say what is wrong with a call.
 #pragma once
 
 #include <cstdint>

@@ -339,7 +339,7 @@ TEST_F(ConvertMany, SkippedFoldersMayLackFiles) {
   EXPECT_EQ(read_file(folder / "out/m-cfck/model.cfck"), before);
 }
 
-// Of a folder, --newer converts the files that are newer than in the output, and no others.
+// In a folder --newer converts the files that are newer than in the output, and no others.
 TEST_F(ConvertMany, NewerIsDecidedForEachFile) {
   make_model(folder / "m/shards");
   write_file(folder / "m/model.safetensors", one_tensor(8));

@@ -56,7 +56,7 @@ TEST_F(ModelsBelow, CommandsForFoldersTakeThem) {
   EXPECT_NE(verified.out.find("1 ok, 1 damaged"), std::string::npos) << verified.out;
 }
 
-// What takes one model says what it leaves out.
+// Commands that take one model say what they leave out.
 TEST_F(ModelsBelow, CommandsForOneModelNameThem) {
   const std::vector<std::vector<std::string>> commands = {{"convert", "m", "one.cfck"},
                                                           {"report", "c", "-o", "report.html"},

@@ -41,7 +41,7 @@ constexpr unsigned trailing_zero_table(unsigned i) {
 const Frequencies& static_frequencies(unsigned number) noexcept;
 // Tables are built at first use, by any thread, and kept.
 const RansDecodeTable& static_decode_table(unsigned number) noexcept;
-// As above. Throws std::bad_alloc when a table is first used.
+// Does the same for encoders. Throws std::bad_alloc when a table is first used.
 const RansEncodeTable& static_encode_table(unsigned number);
 
 }  // namespace cfck::codec
