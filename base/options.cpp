@@ -191,6 +191,9 @@ Result<std::optional<ErrorBound>> only_bound(const TensorOptions& options) {
     return refuse(
         "per_row needs max_rel_error or max_sigma_error; max_abs_error is the same for all rows");
   }
+  if (bound->per_row && options.codec == CodecChoice::kRows) {
+    return refuse("codec rows has one maximum error for all rows; leave out per_row, or the codec");
+  }
   if (bound->kind == BoundKind::kAbs && (bound->value < 0x1p-1000 || bound->value > 0x1p1000)) {
     return refuse("max_abs_error must be between 2^-1000 and 2^1000");
   }

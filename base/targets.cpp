@@ -99,7 +99,7 @@ Result<void> check_block(const std::vector<std::uint8_t>& block) {
 // True for codecs of the library without a step. Others say themselves what they do not take.
 bool takes_no_target(CodecChoice codec) {
   return codec == CodecChoice::kRaw || codec == CodecChoice::kLossless ||
-         codec == CodecChoice::kDirect;
+         codec == CodecChoice::kDirect || codec == CodecChoice::kRows;
 }
 
 Result<void> check_quality(const TensorOptions& options, const std::optional<Target>& target) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -118,6 +119,9 @@ class Decoder {
       const std::shared_ptr<const ParametersForDevice>& parameters) const;
 };
 
+// Returns the values of a chunk, which stay until the next call.
+using ReadChunk = std::function<Result<ByteView>()>;
+
 // Encoders are stateless too. Equal values give equal payloads on every machine, thread count and
 // CPU level; byte planes and masks only with the same version of libzstd.
 class Encoder {
@@ -132,6 +136,12 @@ class Encoder {
   virtual Result<void> encode(const ChunkInfo& info, ByteView values, Scratch& scratch,
                               EncodedChunk& out) const = 0;
   virtual std::uint32_t max_overhead_bytes() const = 0;
+
+  // Returns true if a tensor with this first chunk should be tried with this codec too where the
+  // options name none. Errors: those of `read`.
+  virtual Result<bool> may_be_smaller(const ChunkInfo& /*info*/, const ReadChunk& /*read*/) const {
+    return false;
+  }
 };
 
 // Returns nullptr for an id this version does not know. kRaw has neither: the container

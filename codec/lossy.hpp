@@ -133,6 +133,13 @@ struct LossyDecision {
   LosslessReason reason = LosslessReason::kNotSmaller;  // where there is no plan
 };
 
+// What a bound means for the values of a tensor: the maximum error of all of them, or why nothing
+// may be lost.
+struct AbsoluteBound {
+  double value = 0;
+  std::optional<LosslessReason> reason = std::nullopt;
+};
+
 // Stateless, like Encoder. Equal values give equal plans everywhere.
 class LossyEncoder {
  public:
@@ -160,6 +167,19 @@ class LossyEncoder {
   // kOutOfMemory.
   virtual Result<LossyDecision> plan(const LossyRecord& record, const ReadValues& read,
                                      Scratch& scratch) const = 0;
+
+  // Returns what record.bound, which is not by row, means for the values. Errors: those of `read`.
+  // Codecs whose chunks other codecs store answer; others do not.
+  virtual Result<AbsoluteBound> absolute_bound(const LossyRecord& /*record*/,
+                                               const ReadValues& /*read*/) const {
+    return AbsoluteBound{0, LosslessReason::kNotSmaller};
+  }
+  // Returns true if a tensor with this first chunk should be tried with this codec too, where the
+  // options have a maximum error and name no codec. Errors: those of `read`.
+  virtual Result<bool> may_be_smaller(const LossyRecord& /*record*/,
+                                      const ReadChunk& /*read*/) const {
+    return false;
+  }
 };
 
 // Returns nullptr for lossless codecs.

@@ -10,7 +10,7 @@
 
 namespace cfck::codec {
 
-// One of the two; the other is nullptr.
+// One of the two, the other is nullptr; or both, where records of a codec may lose nothing.
 struct CodecEncoders {
   const Encoder* exact = nullptr;
   const LossyEncoder* lossy = nullptr;

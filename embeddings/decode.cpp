@@ -9,14 +9,19 @@
 #include "base/bytes.hpp"
 #include "base/run_guarded.hpp"
 #include "codec/common/bit_strings.hpp"
+#include "codec/common/id_buckets.hpp"
 #include "embeddings/dequantise.hpp"
-#include "embeddings/ids.hpp"
 #include "embeddings/layout.hpp"
 #include "embeddings/workspace.hpp"
 
 namespace cfck {
 namespace embeddings {
 namespace {
+
+using codec::kBuckets;
+using codec::kBucketStarts;
+using codec::kOffsetBits;
+using codec::Numbering;
 
 std::size_t row_bytes_of(const RowShape& shape) {
   return std::size_t{shape.row_elems} * (bits_per_element(shape.dtype) / 8);
@@ -64,8 +69,8 @@ class PacketDecoder {
     CFCK_TRY(decode_integers());
     memory_.numberings.resize(std::max<std::size_t>(memory_.numberings.size(), batches_.size()));
     std::size_t exact_at = 0;
-    for (std::uint32_t i = 0; i < packet_.n_batches; ++i) {
-      const BatchHeader batch = packet_.batch(i);
+    for (std::uint32_t i = 0; i < packet_.batches.size(); ++i) {
+      const BatchHeader& batch = packet_.batches[i];
       CFCK_TRY(read_marks(batch));
       CFCK_TRY(number_rows(i, batch));
       CFCK_TRY(decode_batch(i, batch, exact_at));
@@ -85,13 +90,13 @@ class PacketDecoder {
   }
 
   Result<void> check_batches() const {
-    if (batches_.size() != packet_.n_batches) {
-      return invalid_argument("the packet has " + std::to_string(packet_.n_batches) +
+    if (batches_.size() != packet_.batches.size()) {
+      return invalid_argument("the packet has " + std::to_string(packet_.batches.size()) +
                               " batches of rows, and " + std::to_string(batches_.size()) +
                               " were given");
     }
-    for (std::uint32_t i = 0; i < packet_.n_batches; ++i) {
-      const RowShape shape = packet_.batch(i).shape;
+    for (std::uint32_t i = 0; i < packet_.batches.size(); ++i) {
+      const RowShape shape = packet_.batches[i].shape;
       const std::uint64_t n_bytes = std::uint64_t{shape.n_rows} * row_bytes_of(shape);
       const std::uint64_t n_keys = shape.needs_keys ? shape.n_rows : 0;
       if (batches_[i].values.size() != n_bytes) {
@@ -112,8 +117,8 @@ class PacketDecoder {
   Result<void> decode_integers() {
     std::uint64_t n_ids = 0;
     std::uint64_t n_codes = 0;
-    for (std::uint32_t i = 0; i < packet_.n_batches; ++i) {
-      const BatchHeader batch = packet_.batch(i);
+    for (std::uint32_t i = 0; i < packet_.batches.size(); ++i) {
+      const BatchHeader& batch = packet_.batches[i];
       n_ids += batch.has_ids() ? batch.shape.n_rows : 0;
       n_codes += batch.n_coded_elems();
     }
@@ -178,7 +183,7 @@ class PacketDecoder {
   Result<void> follow(const BatchHeader& batch, Numbering& rows) {
     constexpr std::uint32_t kNone = ~std::uint32_t{0};
     const Numbering& leader = memory_.numberings[batch.leader];
-    memory_.followed.assign(packet_.batch(batch.leader).shape.n_unique, kNone);
+    memory_.followed.assign(packet_.batches[batch.leader].shape.n_unique, kNone);
     rows.number.resize(batch.shape.n_rows);
     for (std::uint32_t row = 0; row < batch.shape.n_rows; ++row) {
       std::uint32_t& known = memory_.followed[leader.number[row]];
@@ -289,9 +294,9 @@ Result<std::vector<RowShape>> row_packet_shapes(ByteView packet) {
   return detail::run_guarded([&]() -> Result<std::vector<RowShape>> {
     CFCK_TRY_ASSIGN(const embeddings::Packet parts, embeddings::read_packet(packet));
     std::vector<RowShape> shapes;
-    shapes.reserve(parts.n_batches);
-    for (std::uint32_t i = 0; i < parts.n_batches; ++i) {
-      shapes.push_back(parts.batch(i).shape);
+    shapes.reserve(parts.batches.size());
+    for (std::uint32_t i = 0; i < parts.batches.size(); ++i) {
+      shapes.push_back(parts.batches[i].shape);
     }
     return shapes;
   });

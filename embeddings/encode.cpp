@@ -13,13 +13,19 @@
 #include "base/hashing/hashing.hpp"
 #include "base/run_guarded.hpp"
 #include "codec/common/bit_strings.hpp"
-#include "embeddings/ids.hpp"
+#include "codec/common/id_buckets.hpp"
 #include "embeddings/layout.hpp"
+#include "embeddings/signed_buckets.hpp"
 #include "embeddings/workspace.hpp"
 
 namespace cfck {
 namespace embeddings {
 namespace {
+
+using codec::are_equal;
+using codec::kBucketStarts;
+using codec::kOffsetBits;
+using codec::Numbering;
 
 constexpr std::uint64_t kMostElems = std::numeric_limits<std::uint32_t>::max() / 8;
 // Two things take time beside bytes on the wire: an id to be counted, coded and followed, and a
@@ -66,7 +72,7 @@ Result<std::uint64_t> most_bytes(std::span<const RowBatch> batches) {
   }
   std::uint64_t n_rows = 0;
   std::uint64_t n_elems = 0;
-  std::uint64_t n_bytes = kHeaderBytes + kBatchBytes * batches.size() + kHashBytes;
+  std::uint64_t n_bytes = kHeaderBytes + kMostBatchBytes * batches.size() + kHashBytes;
   for (std::size_t i = 0; i < batches.size(); ++i) {
     CFCK_TRY(check_batch(batches[i], i));
     n_rows += batches[i].n_rows;
@@ -246,7 +252,7 @@ class PacketEncoder {
       if (follows(rows, others)) {
         fewest = others.n_unique();
         headers_[i].order = RowOrder::kFollowing;
-        headers_[i].leader = static_cast<std::uint16_t>(j);
+        headers_[i].leader = static_cast<std::uint32_t>(j);
       }
     }
   }
@@ -396,18 +402,20 @@ class PacketEncoder {
   }
 
   Result<std::uint64_t> write() {
-    for (std::size_t i = 0; i < headers_.size(); ++i) {
-      write_batch(headers_[i], out_.data() + kHeaderBytes + kBatchBytes * i);
+    memory_.table.clear();
+    for (const BatchHeader& header : headers_) {
+      append_batch(header, memory_.table);
     }
     PartBytes parts;
-    std::size_t at = kHeaderBytes + kBatchBytes * headers_.size();
+    parts.table = static_cast<std::uint32_t>(memory_.table.size());
+    std::size_t at = put_bytes(memory_.table, kHeaderBytes);
     CFCK_TRY_ASSIGN(parts.buckets, put_integers(memory_.buckets, at));
     at = put_bytes(memory_.bits, at + parts.buckets);
     parts.bits = static_cast<std::uint32_t>(memory_.bits.size());
     CFCK_TRY_ASSIGN(parts.codes, put_integers(memory_.codes, at));
     at = put_bytes(memory_.exact, at + parts.codes);
     parts.exact = static_cast<std::uint32_t>(memory_.exact.size());
-    write_header(static_cast<std::uint32_t>(headers_.size()), parts, out_.data());
+    write_header(parts, out_.data());
     store<std::uint64_t>(out_.data() + at, detail::tiled_hash64(out_.first(at)));
     return at + kHashBytes;
   }

@@ -1,10 +1,14 @@
 #include "embeddings/layout.hpp"
 
 #include <cmath>
+#include <iterator>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "base/hashing/hashing.hpp"
-#include "embeddings/ids.hpp"
+#include "codec/common/id_buckets.hpp"
+#include "codec/common/varint.hpp"
 
 namespace cfck::embeddings {
 namespace {
@@ -28,13 +32,12 @@ Result<Packet> find_parts(ByteView bytes) {
         .at_byte(1);
   }
   Packet packet;
-  packet.n_batches = load<std::uint32_t>(bytes.data() + 4);
   std::uint64_t at = kHeaderBytes;
   ByteView* const parts[] = {&packet.table, &packet.buckets, &packet.bits, &packet.codes,
                              &packet.exact};
-  std::uint64_t n_bytes[5] = {std::uint64_t{packet.n_batches} * kBatchBytes};
-  std::uint64_t all = kHeaderBytes + kHashBytes + n_bytes[0];
-  for (unsigned i = 1; i < 5; ++i) {
+  std::uint64_t n_bytes[5];
+  std::uint64_t all = kHeaderBytes + kHashBytes;
+  for (unsigned i = 0; i < 5; ++i) {
     n_bytes[i] = load<std::uint32_t>(bytes.data() + 4 + 4 * i);
     all += n_bytes[i];
   }
@@ -66,9 +69,36 @@ bool is_known(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
+// Reads a batch from the front of `fields`. Errors: those of the reader.
+Result<BatchHeader> read_batch(codec::VarintReader& fields) {
+  BatchHeader batch;
+  CFCK_TRY_ASSIGN(const std::uint8_t dtype, fields.byte());
+  CFCK_TRY_ASSIGN(const std::uint8_t order, fields.byte());
+  batch.shape.dtype = static_cast<DType>(dtype);
+  batch.order = static_cast<RowOrder>(order);
+  batch.shape.needs_keys = batch.order == RowOrder::kKeys;
+  CFCK_TRY_ASSIGN(batch.shape.n_rows, fields.varint());
+  CFCK_TRY_ASSIGN(batch.shape.row_elems, fields.varint());
+  if (batch.order == RowOrder::kFollowing) {
+    CFCK_TRY_ASSIGN(batch.leader, fields.varint());
+  }
+  batch.shape.n_unique = batch.shape.n_rows;
+  if (batch.order != RowOrder::kPlain) {
+    CFCK_TRY_ASSIGN(batch.shape.n_unique, fields.varint());
+  }
+  CFCK_TRY_ASSIGN(batch.n_exact, fields.varint());
+  if (batch.n_exact != 0) {
+    CFCK_TRY_ASSIGN(batch.exact_bytes, fields.varint());
+  }
+  if (batch.n_exact != batch.shape.n_unique) {
+    CFCK_TRY_ASSIGN(const ByteView step, fields.take(sizeof(double)));
+    batch.step = load<double>(step.data());
+  }
+  return batch;
+}
+
 // Returns what is wrong with a batch, or nullptr.
-const char* fault_of(const Packet& packet, std::uint32_t number, const std::byte* bytes) {
-  const BatchHeader batch = packet.batch(number);
+const char* fault_of(const BatchHeader& batch, std::span<const BatchHeader> before) {
   const RowShape& shape = batch.shape;
   if (!is_known(shape.dtype)) return "has a dtype that rows do not have";
   if (batch.order > RowOrder::kKeys) return "has an unknown order of rows";
@@ -76,39 +106,47 @@ const char* fault_of(const Packet& packet, std::uint32_t number, const std::byte
   if (shape.n_unique > shape.n_rows || (shape.n_unique == 0) != (shape.n_rows == 0)) {
     return "has another number of rows than it can have";
   }
-  if (batch.order == RowOrder::kPlain && shape.n_unique != shape.n_rows) {
-    return "lacks rows, and has no ids";
-  }
   if (batch.n_exact > shape.n_unique) return "has more exact rows than rows";
-  if ((batch.n_exact == 0) != (batch.exact_bytes == 0)) return "has exact rows without bytes";
-  const bool is_coded = batch.n_exact != shape.n_unique;
-  if (is_coded ? !(batch.step > 0 && std::isfinite(batch.step))
-               : load<std::uint64_t>(bytes + 24) != 0) {
+  if (batch.n_exact != 0 && batch.exact_bytes == 0) return "has exact rows without bytes";
+  if (batch.n_exact != shape.n_unique && !(batch.step > 0 && std::isfinite(batch.step))) {
     return "has a step that is no step";
   }
-  if (batch.order != RowOrder::kFollowing) {
-    return batch.leader == 0 ? nullptr : "follows a batch, and should not";
-  }
-  if (batch.leader >= number) return "follows a batch that comes later";
-  const BatchHeader leader = packet.batch(batch.leader);
+  if (batch.order != RowOrder::kFollowing) return nullptr;
+  if (batch.leader >= before.size()) return "follows a batch that comes later";
+  const BatchHeader& leader = before[batch.leader];
   return leader.order != RowOrder::kPlain && leader.shape.n_rows == shape.n_rows
              ? nullptr
              : "follows a batch that does not lead";
+}
+
+Result<void> read_table(Packet& packet) {
+  codec::VarintReader fields(packet.table);
+  while (!fields.at_end()) {
+    const std::size_t at = packet.table_at() + fields.position();
+    const std::string name = "batch " + std::to_string(packet.batches.size());
+    const Result<BatchHeader> batch = read_batch(fields);
+    if (!batch) {
+      return corrupt("the table of the packet of rows ends within " + name +
+                     ", or has a number there that is none")
+          .at_byte(at);
+    }
+    if (const char* const fault = fault_of(*batch, packet.batches); fault != nullptr) {
+      return corrupt(name + " of the packet of rows " + fault).at_byte(at);
+    }
+    packet.batches.push_back(*batch);
+  }
+  return {};
 }
 
 Result<Packet> check_table(ByteView bytes, Packet packet) {
   if (load<std::uint16_t>(bytes.data() + 2) != 0) {
     return corrupt("reserved bytes of the packet are not zero").at_byte(2);
   }
+  CFCK_TRY(read_table(packet));
   std::uint64_t exact_bytes = 0;
   std::uint64_t n_coded = 0;
   bool has_ids = false;
-  for (std::uint32_t i = 0; i < packet.n_batches; ++i) {
-    const std::size_t at = packet.table_at() + kBatchBytes * i;
-    if (const char* const fault = fault_of(packet, i, bytes.data() + at); fault != nullptr) {
-      return corrupt("batch " + std::to_string(i) + " of the packet of rows " + fault).at_byte(at);
-    }
-    const BatchHeader batch = packet.batch(i);
+  for (const BatchHeader& batch : packet.batches) {
     exact_bytes += batch.exact_bytes;
     n_coded += batch.n_coded_elems();
     has_ids = has_ids || (batch.has_ids() && batch.shape.n_rows != 0);
@@ -126,54 +164,49 @@ Result<Packet> check_table(ByteView bytes, Packet packet) {
 
 }  // namespace
 
-BatchHeader Packet::batch(std::size_t number) const noexcept {
-  const std::byte* const at = table.data() + kBatchBytes * number;
-  BatchHeader batch;
-  batch.shape.dtype = static_cast<DType>(load<std::uint8_t>(at));
-  batch.order = static_cast<RowOrder>(load<std::uint8_t>(at + 1));
-  batch.leader = load<std::uint16_t>(at + 2);
-  batch.shape.n_rows = load<std::uint32_t>(at + 4);
-  batch.shape.row_elems = load<std::uint32_t>(at + 8);
-  batch.shape.n_unique = load<std::uint32_t>(at + 12);
-  batch.shape.needs_keys = batch.order == RowOrder::kKeys;
-  batch.n_exact = load<std::uint32_t>(at + 16);
-  batch.exact_bytes = load<std::uint32_t>(at + 20);
-  batch.step = load<double>(at + 24);
-  return batch;
-}
-
 Result<Packet> read_packet(ByteView bytes) {
-  CFCK_TRY_ASSIGN(const Packet packet, find_parts(bytes));
-  return check_table(bytes, packet);
+  CFCK_TRY_ASSIGN(Packet packet, find_parts(bytes));
+  return check_table(bytes, std::move(packet));
 }
 
 Result<Packet> verify_packet(ByteView bytes) {
-  CFCK_TRY_ASSIGN(const Packet packet, find_parts(bytes));
+  CFCK_TRY_ASSIGN(Packet packet, find_parts(bytes));
   CFCK_TRY(check_hash(bytes));
-  return check_table(bytes, packet);
+  return check_table(bytes, std::move(packet));
 }
 
-void write_header(std::uint32_t n_batches, const PartBytes& parts, std::byte* to) noexcept {
+void write_header(const PartBytes& parts, std::byte* to) noexcept {
   store<std::uint32_t>(to, 0);
   to[0] = kMark;
   store<std::uint8_t>(to + 1, kVersion);
-  store<std::uint32_t>(to + 4, n_batches);
+  store<std::uint32_t>(to + 4, parts.table);
   store<std::uint32_t>(to + 8, parts.buckets);
   store<std::uint32_t>(to + 12, parts.bits);
   store<std::uint32_t>(to + 16, parts.codes);
   store<std::uint32_t>(to + 20, parts.exact);
 }
 
-void write_batch(const BatchHeader& batch, std::byte* to) noexcept {
-  store<std::uint8_t>(to, static_cast<std::uint8_t>(batch.shape.dtype));
-  store<std::uint8_t>(to + 1, static_cast<std::uint8_t>(batch.order));
-  store<std::uint16_t>(to + 2, batch.leader);
-  store<std::uint32_t>(to + 4, batch.shape.n_rows);
-  store<std::uint32_t>(to + 8, batch.shape.row_elems);
-  store<std::uint32_t>(to + 12, batch.shape.n_unique);
-  store<std::uint32_t>(to + 16, batch.n_exact);
-  store<std::uint32_t>(to + 20, batch.exact_bytes);
-  store<double>(to + 24, batch.step);
+void append_batch(const BatchHeader& batch, std::vector<std::byte>& table) {
+  using codec::append_varint;
+  table.push_back(static_cast<std::byte>(batch.shape.dtype));
+  table.push_back(static_cast<std::byte>(batch.order));
+  append_varint(batch.shape.n_rows, table);
+  append_varint(batch.shape.row_elems, table);
+  if (batch.order == RowOrder::kFollowing) {
+    append_varint(batch.leader, table);
+  }
+  if (batch.order != RowOrder::kPlain) {
+    append_varint(batch.shape.n_unique, table);
+  }
+  append_varint(batch.n_exact, table);
+  if (batch.n_exact != 0) {
+    append_varint(batch.exact_bytes, table);
+  }
+  if (batch.n_exact != batch.shape.n_unique) {
+    std::byte step[sizeof(double)];
+    store<double>(step, batch.step);
+    table.insert(table.end(), std::begin(step), std::end(step));
+  }
 }
 
 }  // namespace cfck::embeddings

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "cfck/embeddings.hpp"
@@ -12,7 +13,8 @@ namespace cfck::embeddings {
 inline constexpr std::byte kMark{0xCA};
 inline constexpr std::uint8_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 24;
-inline constexpr std::size_t kBatchBytes = 32;
+// Of a batch in the table: two bytes, six numbers of up to five, and a step.
+inline constexpr std::size_t kMostBatchBytes = 2 + 6 * 5 + 8;
 inline constexpr std::size_t kHashBytes = 8;  // the last ones
 
 // How the rows of a batch follow from those that are sent.
@@ -26,7 +28,7 @@ enum class RowOrder : std::uint8_t {
 struct BatchHeader {
   RowShape shape;
   RowOrder order = RowOrder::kPlain;
-  std::uint16_t leader = 0;       // of kFollowing: the earlier batch
+  std::uint32_t leader = 0;       // of kFollowing: the earlier batch
   std::uint32_t n_exact = 0;      // of the rows that are sent, those bit for bit
   std::uint32_t exact_bytes = 0;  // of the message that holds them
   double step = 0;                // of the others
@@ -42,14 +44,13 @@ struct BatchHeader {
 
 // The parts of a packet; spans point into it.
 struct Packet {
-  std::uint32_t n_batches = 0;
+  std::vector<BatchHeader> batches;
   ByteView table;
   ByteView buckets;  // a message; empty where no batch has ids
   ByteView bits;     // marks of exact rows, and offsets of ids in their buckets
   ByteView codes;    // a message; empty where all rows are exact
   ByteView exact;    // messages
 
-  BatchHeader batch(std::size_t number) const noexcept;
   std::size_t table_at() const noexcept { return kHeaderBytes; }
   std::size_t buckets_at() const noexcept { return kHeaderBytes + table.size(); }
   std::size_t bits_at() const noexcept { return buckets_at() + buckets.size(); }
@@ -64,14 +65,16 @@ Result<Packet> read_packet(ByteView bytes);
 Result<Packet> verify_packet(ByteView bytes);
 
 struct PartBytes {
+  std::uint32_t table = 0;
   std::uint32_t buckets = 0;
   std::uint32_t bits = 0;
   std::uint32_t codes = 0;
   std::uint32_t exact = 0;
 };
 
-// Both fill what they write: kHeaderBytes and kBatchBytes.
-void write_header(std::uint32_t n_batches, const PartBytes& parts, std::byte* to) noexcept;
-void write_batch(const BatchHeader& batch, std::byte* to) noexcept;
+// Fills kHeaderBytes.
+void write_header(const PartBytes& parts, std::byte* to) noexcept;
+// Appends at most kMostBatchBytes.
+void append_batch(const BatchHeader& batch, std::vector<std::byte>& table);
 
 }  // namespace cfck::embeddings

@@ -8,16 +8,16 @@
 #include "base/names/detail.hpp"
 #include "cfck/embeddings.hpp"
 #include "cfck/message.hpp"
+#include "codec/common/unique_rows.hpp"
 #include "embeddings/quantise.hpp"
-#include "embeddings/unique.hpp"
 
 namespace cfck {
 
 struct RowWorkspace::Memory {
   MessageWorkspace messages;
-  embeddings::RowFinder finder;
-  std::vector<embeddings::Numbering> numberings;  // of all batches
-  embeddings::Numbering merged;
+  codec::RowFinder finder;
+  std::vector<codec::Numbering> numberings;  // of all batches
+  codec::Numbering merged;
   embeddings::QuantisedRows quantised;
   std::vector<std::uint32_t> order;
   std::vector<std::uint32_t> counts;
@@ -25,6 +25,7 @@ struct RowWorkspace::Memory {
   std::vector<float> buckets;
   std::vector<std::uint8_t> bucket_of_id;
   std::vector<float> codes;
+  std::vector<std::byte> table;
   std::vector<std::byte> bits;
   std::vector<std::byte> exact;   // messages
   std::vector<std::byte> values;  // rows, one after the other

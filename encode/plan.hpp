@@ -30,6 +30,8 @@ struct EncodePlan {
   std::uint64_t offset_bytes = 0;       // of the tensor in the source
   EntropyId entropy = kDefaultEntropy;  // the caller's choice
   EncodeLevel level = EncodeLevel::kDefault;
+  // Where the options name no codec, others than those that they ask for may be tried too.
+  bool tries_others = false;
   // True as soon as rate control has found the step, which the request of `choice` then has, and
   // that lossless takes more bytes.
   bool has_step = false;

@@ -37,7 +37,8 @@ RAW = 0
 LOSSLESS = 1
 DIRECT = 2
 SPECTRAL = 3
-CODECS = {0: "raw", 1: "lossless", 2: "direct", 3: "spectral"}
+ROWS = 4
+CODECS = {0: "raw", 1: "lossless", 2: "direct", 3: "spectral", 4: "rows"}
 BOUND_KINDS = {0: "none", 1: "abs", 2: "rel", 3: "sigma"}
 TARGET_KINDS = {0: "none", 1: "nmse", 2: "psnr", 3: "bits_per_weight", 4: "size"}
 ENTROPY_STAGES = {0: "none", 1: "zstd", 2: "rans"}
@@ -307,8 +308,8 @@ class File:
         )
         bare = codec != RAW or (entropy == 0 and not has_preamble)
         require(bare, f"record {number}: raw, but with an entropy stage or a preamble", place)
-        bare = codec != LOSSLESS or not has_preamble
-        require(bare, f"record {number}: lossless, but with a preamble", place)
+        bare = codec not in (LOSSLESS, ROWS) or not has_preamble
+        require(bare, f"record {number}: a preamble of a codec without one", place)
         shape = self.dimensions.numbers(f"{n_dims}Q")
         strides = self.dimensions.numbers(f"{n_dims}Q") if kind == ALIAS else ()
         record = Record(
@@ -352,7 +353,7 @@ class File:
         bound, max_abs, rmse, kind, per_row = self.errors.numbers("dddBB")
         zeros = self.errors.take(6)
         known = kind in BOUND_KINDS and per_row < 2 and not any(zeros)
-        known = known and (kind > 0 or record.codec != DIRECT)
+        known = known and (kind > 0 or record.codec not in (DIRECT, ROWS))
         require(known, f"record {record.number}: an unknown kind of bound", place)
         require(kind > 1 or not per_row, f"record {record.number}: an absolute bound by row", place)
         sound = 0 < bound < math.inf if kind else bound == 0
@@ -367,7 +368,7 @@ class File:
         if not has_quality:
             require(error is None or record.codec != SPECTRAL, f"{what}: no quality", place)
             return
-        if error is None or record.codec == DIRECT:
+        if error is None or record.codec in (DIRECT, ROWS):
             raise Refused("corrupt", f"{what}: a quality, but of nothing", place)
         target, rms, minimum, maximum, kind, whole_file = self.qualities.numbers("ddddBB")
         known = kind in TARGET_KINDS and whole_file <= min(kind, 1)

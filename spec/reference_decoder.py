@@ -46,6 +46,7 @@ from reference_container import (
     PACKED,
     RAW,
     RAW_FRAME_BYTES,
+    ROWS,
     SCANS,
     SPECTRAL,
     VERSION,
@@ -61,7 +62,11 @@ from reference_container import (
 )
 from reference_direct import decode_direct
 from reference_fields import tiled_hash64
+from reference_rows import decode_rows
 from reference_spectral import decode_spectral
+
+# Of codecs that have to know where in a tensor their values are.
+DECODERS = {DIRECT: decode_direct, SPECTRAL: decode_spectral, ROWS: decode_rows}
 
 
 @dataclasses.dataclass
@@ -157,10 +162,9 @@ def decode(
     if record.codec == RAW:
         return np.frombuffer(payload, np.uint8)
     payload, how = bytes(payload), (record.entropy, body_bytes)
-    if record.codec in (DIRECT, SPECTRAL):
-        decode_lossy = decode_direct if record.codec == DIRECT else decode_spectral
+    if record.codec in DECODERS:
         place = record.dtype, record.shape, first_elem, n_elems
-        return decode_lossy(*place, preamble, payload, *how)
+        return DECODERS[record.codec](*place, preamble, payload, *how)
     return decode_chunk(payload, record.dtype, n_elems, *how)
 
 

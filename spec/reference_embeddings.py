@@ -22,17 +22,16 @@ from collections.abc import Mapping
 
 import numpy as np
 import reference_message
+from reference_codec import Body
 from reference_container import DTYPES, Refused, check, require
 from reference_fields import tiled_hash64
+from reference_rows import BUCKET_BITS, BUCKET_STARTS, Bits
 
 MARK, VERSION = 0xCA, 1
-HEADER_BYTES, BATCH_BYTES = 24, 32
+HEADER_BYTES = 24
 MAX_ROWS = 1 << 21
 MAX_CODE = 1 << 22
 PLAIN, IDS, FOLLOWING, KEYS = range(4)
-# Section 3.
-BUCKET_BITS = np.array([0] * 8 + [b for b in range(2, 11) for _ in "12"] + [11, *range(13, 22, 2)])
-BUCKET_STARTS = np.cumsum(1 << BUCKET_BITS) - (1 << BUCKET_BITS)
 
 
 @dataclasses.dataclass
@@ -48,7 +47,6 @@ class Batch:
     n_exact: int
     exact_bytes: int
     step: float
-    step_word: int
 
 
 @dataclasses.dataclass
@@ -65,15 +63,15 @@ def read(packet: bytes, keys: Mapping[int, np.ndarray] | None = None) -> list[Ro
     require(packet[0] == MARK, "the bytes do not begin as a packet of rows")
     check(len(packet) >= HEADER_BYTES + 8, "truncated", "fewer bytes than a header and a hash")
     check(packet[1] == VERSION, "unsupported", f"version {packet[1]}")
-    n_batches, *lengths = struct.unpack_from("<5I", packet, 4)
-    at = HEADER_BYTES + BATCH_BYTES * n_batches
+    table_bytes, *lengths = struct.unpack_from("<5I", packet, 4)
+    at = HEADER_BYTES + table_bytes
     end = at + sum(lengths)
     check(len(packet) >= end + 8, "truncated", "the packet is cut")
     require(len(packet) == end + 8, "other bytes follow")
     given = struct.unpack_from("<Q", packet, end)[0]
     check(tiled_hash64(packet[:end]) == given, "checksum", "the packet is damaged")
     require(packet[2:4] == b"\0\0", "reserved bytes are set")
-    batches = _table(packet, n_batches)
+    batches = read_table(packet[HEADER_BYTES:at])
     require(sum(b.exact_bytes for b in batches) == lengths[3], "exact rows have another length")
     parts = []
     for length in lengths:
@@ -87,56 +85,43 @@ def read(packet: bytes, keys: Mapping[int, np.ndarray] | None = None) -> list[Ro
     ]
 
 
-def _table(packet: bytes, n_batches: int) -> list[Batch]:
+def read_table(table: bytes) -> list[Batch]:
+    """Section 1. Raises Refused."""
     batches: list[Batch] = []
-    for number in range(n_batches):
-        at = HEADER_BYTES + BATCH_BYTES * number
-        word = struct.unpack_from("<Q", packet, at + 24)[0]
-        batch = Batch(*struct.unpack_from("<BBHIIIIId", packet, at), word)
+    fields = Body(table)
+    while fields.position < len(table):
+        try:
+            batch = _batch(fields)
+        except Refused as cut:
+            raise Refused("corrupt", f"the table: {cut.message}") from None
         known = batch.dtype in DTYPES and DTYPES[batch.dtype][0] in ("F32", "F16", "BF16")
-        check(known, "unsupported", f"dtype {batch.dtype}")
+        require(known, f"dtype {batch.dtype}")
         require(batch.order <= KEYS, "an order that does not exist")
         require(batch.n_rows <= MAX_ROWS, "too many rows")
         require(batch.n_sent <= batch.n_rows, "more rows are sent than there are")
         require(batch.n_sent > 0 or batch.n_rows == 0, "no row is sent")
-        require(batch.order != PLAIN or batch.n_sent == batch.n_rows, "rows of a plain batch lack")
         require(batch.n_exact <= batch.n_sent, "more rows are exact than are sent")
-        require((batch.n_exact > 0) == (batch.exact_bytes > 0), "exact rows without a message")
-        if batch.n_exact == batch.n_sent:
-            require(batch.step_word == 0, "a step without codes")
-        else:
+        require(batch.n_exact == 0 or batch.exact_bytes > 0, "exact rows without a message")
+        if batch.n_exact != batch.n_sent:
             require(math.isfinite(batch.step) and batch.step > 0, "a step that is not positive")
         if batch.order == FOLLOWING:
-            require(batch.leader < number, "a leader that is not earlier")
+            require(batch.leader < len(batches), "a leader that is not earlier")
             leader = batches[batch.leader]
-            require(leader.n_rows == batch.n_rows, "the leader has other rows")
-            require(leader.order != PLAIN, "the leader is plain")
-        else:
-            require(batch.leader == 0, "a leader that nothing follows")
+            leads = leader.order != PLAIN and leader.n_rows == batch.n_rows
+            require(leads, "a leader that does not lead")
         batches.append(batch)
     return batches
 
 
-class Bits:
-    """Section 2: numbers from a string of bits, one after another."""
-
-    def __init__(self, data: bytes) -> None:
-        self.bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").astype(np.int64)
-        self.at = 0
-
-    def take(self, widths: np.ndarray) -> np.ndarray:
-        starts = self.at + np.cumsum(widths) - widths
-        self.at += int(widths.sum())
-        require(self.at <= len(self.bits), "the bits are cut")
-        found = np.zeros(len(widths), np.int64)
-        for bit in range(int(widths.max(initial=0))):
-            has = widths > bit
-            found[has] |= self.bits[starts[has] + bit] << bit
-        return found
-
-    def end(self) -> None:
-        require(len(self.bits) - self.at < 8, "bytes follow the bits")
-        require(not self.bits[self.at :].any(), "bits are set behind the last")
+def _batch(fields: Body) -> Batch:
+    dtype, order = fields.byte(), fields.byte()
+    n_rows, row_elems = fields.varint(), fields.varint()
+    leader = fields.varint() if order == FOLLOWING else 0
+    n_sent = fields.varint() if order != PLAIN else n_rows
+    n_exact = fields.varint()
+    exact_bytes = fields.varint() if n_exact else 0
+    step = struct.unpack("<d", fields.take(8))[0] if n_exact != n_sent else 0.0
+    return Batch(dtype, order, leader, n_rows, row_elems, n_sent, n_exact, exact_bytes, step)
 
 
 class Ids:

@@ -26,6 +26,7 @@ from reference_container import (
     ENTROPY_STAGES,
     MAX_CHUNK_BYTES,
     RAW,
+    ROWS,
     SPECTRAL,
     Refused,
     check,
@@ -33,7 +34,11 @@ from reference_container import (
 )
 from reference_direct import decode_direct
 from reference_fields import tiled_hash64
+from reference_rows import decode_rows
 from reference_spectral import decode_spectral
+
+# Of codecs that have to know where in a tensor their values are.
+DECODERS = {DIRECT: decode_direct, SPECTRAL: decode_spectral, ROWS: decode_rows}
 
 MARK, VERSION = 0xCF, 2
 HAS_TABLE = 1
@@ -121,10 +126,9 @@ def decode(
     message: Message, first_elem: int, n_elems: int, preamble: bytes | None, payload: bytes
 ) -> np.ndarray:
     """One chunk, as in a file."""
-    if message.codec in (DIRECT, SPECTRAL):
-        decode_lossy = decode_direct if message.codec == DIRECT else decode_spectral
+    if message.codec in DECODERS:
         place = message.dtype, message.shape, first_elem, n_elems
-        return decode_lossy(*place, preamble, payload, message.entropy, None)
+        return DECODERS[message.codec](*place, preamble, payload, message.entropy, None)
     return decode_chunk(payload, message.dtype, n_elems, message.entropy, None)
 
 

@@ -37,6 +37,8 @@ class DirectEncoder final : public LossyEncoder {
   Result<SharedRequest> request_of(const LossyOptions& asked) const override;
   Result<LossyDecision> plan(const LossyRecord& record, const ReadValues& read,
                              Scratch& scratch) const override;
+  Result<AbsoluteBound> absolute_bound(const LossyRecord& record,
+                                       const ReadValues& read) const override;
 };
 
 const Decoder& direct_decoder() noexcept;

@@ -50,6 +50,11 @@ class PlannedTensor final : public LossyPlan {
   const DirectPlan plan_;
 };
 
+Result<bool> keeps_near_zero(const LossyRecord& record, const ReadValues& read) {
+  const bool is_asked = record.keeps_near_zero && record.bound.kind == BoundKind::kAbs;
+  return is_asked ? is_near_zero(record, record.bound.value, read) : Result<bool>(false);
+}
+
 }  // namespace
 
 bool DirectRequest::equals(const CodecRequest& other) const {
@@ -77,11 +82,9 @@ Result<SharedRequest> DirectEncoder::request_of(const LossyOptions& asked) const
 Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadValues& read,
                                           Scratch& scratch) const {
   const DefaultFloatEnvironment environment;
-  if (record.keeps_near_zero && record.bound.kind == BoundKind::kAbs) {
-    CFCK_TRY_ASSIGN(const bool near_zero, is_near_zero(record, record.bound.value, read));
-    if (near_zero) {
-      return LossyDecision{nullptr, LosslessReason::kNearZero};
-    }
+  CFCK_TRY_ASSIGN(const bool near_zero, keeps_near_zero(record, read));
+  if (near_zero) {
+    return LossyDecision{nullptr, LosslessReason::kNearZero};
   }
   CFCK_TRY_ASSIGN(const DirectGeometry geometry, direct_geometry(record.shape));
   if (record.bound.per_row && geometry.rows > kMaxRows) {
@@ -108,6 +111,20 @@ Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadV
   }
   return LossyDecision{std::make_unique<PlannedTensor>(record, std::move(bounds), std::move(plan)),
                        {}};
+}
+
+Result<AbsoluteBound> DirectEncoder::absolute_bound(const LossyRecord& record,
+                                                    const ReadValues& read) const {
+  const DefaultFloatEnvironment environment;
+  CFCK_TRY_ASSIGN(const bool near_zero, keeps_near_zero(record, read));
+  if (near_zero) {
+    return AbsoluteBound{0, LosslessReason::kNearZero};
+  }
+  CFCK_TRY_ASSIGN(const DerivedBounds bounds, derive_bounds(record, read));
+  if (bounds.is_zero()) {
+    return AbsoluteBound{0, LosslessReason::kConstant};
+  }
+  return AbsoluteBound{bounds.bound};
 }
 
 CodecEncoders direct_encoders() noexcept {

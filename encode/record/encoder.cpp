@@ -49,7 +49,7 @@ Result<void> RecordEncoder::choose(const SharedRecord& record) {
   }
   const std::size_t number = stored_bytes.empty() ? 0 : choose_candidate(stored_bytes);
   record->candidate = candidates.list[number];
-  if (record->candidate.codec != CodecId::kLossless) {
+  if (record->candidate.lossy != nullptr || record->candidate.codec == CodecId::kRaw) {
     return {};
   }
   if (candidates.reason) {

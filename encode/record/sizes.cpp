@@ -24,6 +24,7 @@ class SizeSink final : public RecordSink {
   }
   void end_record(const ChosenRecord& record, const RecordErrors&) override {
     sizes_[record.number].codec = record.candidate.codec;
+    sizes_[record.number].has_errors = record.candidate.lossy != nullptr;
     sizes_[record.number].preamble_bytes = record.candidate.preamble().size();
   }
   void set_digest(std::uint32_t, const Digest&) override {}

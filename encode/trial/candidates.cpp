@@ -115,6 +115,119 @@ Result<Candidates> lossy_candidates(const EncodePlan& plan, const FrameCosts& co
   return found;
 }
 
+// What a codec is asked where the caller's codec is planned, or another one.
+codec::LossyRecord lossy_record(const EncodePlan& plan, const FrameCosts& costs, EntropyId entropy,
+                                EncodeLevel level) {
+  codec::LossyRecord record;
+  record.dtype = plan.dtype;
+  record.shape = plan.shape;
+  record.chunk_elems = plan.geometry.chunk_elems;
+  record.bound = plan.choice.bound.value_or(ErrorBound{BoundKind::kNone, false, 0});
+  // Rate control has already compared with lossless.
+  record.is_forced = plan.choice.codec != CodecChoice::kAuto || plan.has_step;
+  record.keeps_near_zero = plan.choice.keeps_near_zero;
+  record.costs = costs;
+  record.entropy = entropy;
+  record.level = level;
+  return record;
+}
+
+// Plans a tensor with a lossy codec, which is that of the choice or one that nobody asked for.
+Result<LossyCandidate> plan_lossy(const EncodePlan& plan, CodecId codec, const FrameCosts& costs,
+                                  EntropyId entropy, EncodeLevel level, WorkerMemory& memory,
+                                  const CheckCancelled& check_cancelled) {
+  codec::LossyRecord record = lossy_record(plan, costs, entropy, level);
+  if (codec == plan.choice.lossy_codec) {
+    record.request = plan.choice.request;
+  }
+  const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;
+  const auto read = [&](std::uint64_t first_elem, std::uint64_t n_elems,
+                        std::vector<std::byte>& workspace) -> Result<ByteView> {
+    if (check_cancelled) {
+      CFCK_TRY(check_cancelled());
+    }
+    return range_of(*plan.source, plan.offset_bytes + first_elem * value_bytes,
+                    n_elems * value_bytes, workspace);
+  };
+  const codec::ReadValues read_in_place = std::cref(read);  // needs no memory
+  CFCK_TRY_ASSIGN(
+      codec::LossyDecision decision,
+      naming(codec::find_lossy_encoder(codec)->plan(record, read_in_place, memory.scratch), plan));
+  LossyCandidate found;
+  found.reason = decision.reason;
+  if (decision.plan != nullptr) {
+    const EntropyId planned_entropy = decision.plan->entropy();
+    found.candidate = Candidate{codec, planned_entropy, level, std::move(decision.plan)};
+  }
+  return found;
+}
+
+// Adds codecs that nobody asked for, where the first chunk looks as if they needed fewer bytes.
+class OtherCodecs {
+ public:
+  OtherCodecs(const EncodePlan& plan, const FrameCosts& costs, WorkerMemory& memory,
+              ByteView first_chunk, const CheckCancelled& check_cancelled)
+      : plan_(plan),
+        costs_(costs),
+        memory_(memory),
+        entropy_(wanted_stage(plan)),
+        check_cancelled_(check_cancelled),
+        read_([this, first_chunk] {
+          return first_chunk.empty() ? read_chunk(plan_, 0, memory_) : Result(first_chunk);
+        }) {}
+
+  Result<void> add_to(CandidateList& found) const {
+    const bool may_lose = !loses_nothing(found[found.size() - 1]);
+    for (const CodecId id : codec::codec_ids()) {
+      CFCK_TRY(may_lose ? add_lossy(id, found) : add_exact(id, found));
+    }
+    return {};
+  }
+
+ private:
+  Result<void> add_exact(CodecId id, CandidateList& found) const {
+    const codec::Encoder* const encoder = codec::find_encoder(id);
+    if (encoder == nullptr) {
+      return {};
+    }
+    const codec::ChunkInfo info{.dtype = plan_.dtype,
+                                .entropy = entropy_,
+                                .n_elems = plan_.geometry.elems_of(0),
+                                .shape = plan_.shape,
+                                .level = plan_.level};
+    CFCK_TRY_ASSIGN(const bool is_tried, encoder->may_be_smaller(info, read_));
+    if (is_tried) {
+      found.push_back({id, entropy_, plan_.level});
+    }
+    return {};
+  }
+
+  Result<void> add_lossy(CodecId id, CandidateList& found) const {
+    const codec::LossyEncoder* const encoder = codec::find_lossy_encoder(id);
+    if (encoder == nullptr || id == plan_.choice.lossy_codec || !encoder->supports(plan_.dtype)) {
+      return {};
+    }
+    const codec::LossyRecord record = lossy_record(plan_, costs_, entropy_, plan_.level);
+    CFCK_TRY_ASSIGN(const bool is_tried, encoder->may_be_smaller(record, read_));
+    if (!is_tried) {
+      return {};
+    }
+    CFCK_TRY_ASSIGN(LossyCandidate planned, plan_lossy(plan_, id, costs_, entropy_, plan_.level,
+                                                       memory_, check_cancelled_));
+    if (planned.candidate) {
+      found.push_back(*std::move(planned.candidate));
+    }
+    return {};
+  }
+
+  const EncodePlan& plan_;
+  const FrameCosts& costs_;
+  WorkerMemory& memory_;
+  const EntropyId entropy_;
+  const CheckCancelled& check_cancelled_;
+  const codec::ReadChunk read_;
+};
+
 }  // namespace
 
 Candidate lossless_candidate(const EncodePlan& plan, EntropyId entropy) {
@@ -127,7 +240,8 @@ bool may_prefer_zstd(const EncodePlan& plan, std::uint64_t payload_bytes, std::u
 }
 
 Result<Candidates> candidates_for(const EncodePlan& plan, const FrameCosts& costs,
-                                  WorkerMemory& memory, const CheckCancelled& check_cancelled) {
+                                  WorkerMemory& memory, const CheckCancelled& check_cancelled,
+                                  ByteView first_chunk) {
   Candidates found;
   if (plan.choice.is_lossy()) {
     CFCK_TRY_ASSIGN(found, lossy_candidates(plan, costs, memory, check_cancelled));
@@ -143,45 +257,17 @@ Result<Candidates> candidates_for(const EncodePlan& plan, const FrameCosts& cost
     CFCK_TRY_ASSIGN(const CandidateList lossless, lossless_candidates(plan, memory));
     found.list.prepend(lossless);
   }
+  if (plan.tries_others && plan.choice.codec == CodecChoice::kAuto && !plan.has_step &&
+      plan.level != EncodeLevel::kFast) {
+    CFCK_TRY(OtherCodecs(plan, costs, memory, first_chunk, check_cancelled).add_to(found.list));
+  }
   return found;
 }
 
 Result<LossyCandidate> plan_lossy(const EncodePlan& plan, const FrameCosts& costs,
                                   EntropyId entropy, EncodeLevel level, WorkerMemory& memory,
                                   const CheckCancelled& check_cancelled) {
-  codec::LossyRecord record;
-  record.dtype = plan.dtype;
-  record.shape = plan.shape;
-  record.chunk_elems = plan.geometry.chunk_elems;
-  record.bound = plan.choice.bound.value_or(ErrorBound{BoundKind::kNone, false, 0});
-  // Rate control has already compared with lossless.
-  record.is_forced = plan.choice.codec != CodecChoice::kAuto || plan.has_step;
-  record.request = plan.choice.request;
-  record.keeps_near_zero = plan.choice.keeps_near_zero;
-  record.costs = costs;
-  record.entropy = entropy;
-  record.level = level;
-  const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;
-  const auto read = [&](std::uint64_t first_elem, std::uint64_t n_elems,
-                        std::vector<std::byte>& workspace) -> Result<ByteView> {
-    if (check_cancelled) {
-      CFCK_TRY(check_cancelled());
-    }
-    return range_of(*plan.source, plan.offset_bytes + first_elem * value_bytes,
-                    n_elems * value_bytes, workspace);
-  };
-  const codec::ReadValues read_in_place = std::cref(read);  // needs no memory
-  const CodecId codec = plan.choice.lossy_codec;
-  CFCK_TRY_ASSIGN(
-      codec::LossyDecision decision,
-      naming(codec::find_lossy_encoder(codec)->plan(record, read_in_place, memory.scratch), plan));
-  LossyCandidate found;
-  found.reason = decision.reason;
-  if (decision.plan != nullptr) {
-    const EntropyId planned_entropy = decision.plan->entropy();
-    found.candidate = Candidate{codec, planned_entropy, level, std::move(decision.plan)};
-  }
-  return found;
+  return plan_lossy(plan, plan.choice.lossy_codec, costs, entropy, level, memory, check_cancelled);
 }
 
 }  // namespace cfck::encode

@@ -38,9 +38,11 @@ struct Candidates {
 using CheckCancelled = std::function<Result<void>()>;
 
 // The candidates to compare, without raw unless it is the only one. They are made on the
-// calling thread. Errors: those of source and codecs; they name the tensor.
+// calling thread. `first_chunk` has the values of the first chunk, or is empty: then they are read
+// where they are of use. Errors: those of source and codecs; they name the tensor.
 Result<Candidates> candidates_for(const EncodePlan& plan, const FrameCosts& costs,
-                                  WorkerMemory& memory, const CheckCancelled& check_cancelled = {});
+                                  WorkerMemory& memory, const CheckCancelled& check_cancelled = {},
+                                  ByteView first_chunk = {});
 
 // A candidate of the lossy codec that was chosen for the tensor, or why there is none.
 struct LossyCandidate {

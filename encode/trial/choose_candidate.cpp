@@ -123,14 +123,16 @@ void LosslessOrRaw::decide(std::uint64_t lossless_bytes) noexcept {
 
 Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts& costs,
                                        ByteView values, WorkerMemory& memory, WantsDigest digest) {
-  CFCK_TRY_ASSIGN(const Candidates candidates, candidates_for(plan, costs, memory));
+  CFCK_TRY_ASSIGN(const Candidates candidates, candidates_for(plan, costs, memory, {}, values));
   BestOfChunk best(plan, costs, values, memory, digest);
   const bool has_lossless = candidates.list.front().lossy == nullptr;
   if (has_lossless && may_be_raw(plan)) {
     CFCK_TRY(best.try_candidate({}));
   }
-  const auto n_lossless = std::count_if(candidates.list.begin(), candidates.list.end(),
-                                        [](const Candidate& c) { return c.lossy == nullptr; });
+  const auto n_lossless = std::count_if(
+      candidates.list.begin(), candidates.list.end(), [&](const Candidate& candidate) {
+        return candidate.lossy == nullptr && candidate.codec == exact_codec(plan.choice.codec);
+      });
   for (const Candidate& candidate : candidates.list) {
     if (candidate.codec == CodecId::kRaw) {
       continue;  // it is the first already

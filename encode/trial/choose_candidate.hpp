@@ -21,6 +21,7 @@ struct RecordSize {
   CodecId codec = CodecId::kLossless;
   std::uint64_t preamble_bytes = 0;          // 0: none
   std::vector<std::uint64_t> payload_bytes;  // of each chunk, frame headers left out
+  bool has_errors = false;                   // in the index: something may be lost
 
   // Returns the bytes as Record::stored_bytes counts them, without the padding of raw frames.
   std::uint64_t stored_bytes(const ChunkGeometry& geometry, const FrameCosts& costs) const;

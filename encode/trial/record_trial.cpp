@@ -5,7 +5,8 @@ void RecordTrial::start(const CandidateList& to_try) {
   candidates = to_try;
   measured.clear();
   for (const Candidate& candidate : candidates) {
-    measured.push_back({{candidate.codec, candidate.preamble().size(), {}}, {}});
+    measured.push_back(
+        {{candidate.codec, candidate.preamble().size(), {}, candidate.lossy != nullptr}, {}});
   }
 }
 

@@ -18,6 +18,7 @@ Result<ChunkTrial> encode_values(const EncodePlan& plan, const Candidate& candid
   job.info.dtype = plan.dtype;
   job.info.entropy = candidate.entropy;
   job.info.level = candidate.level;
+  job.info.shape = plan.shape;
   job.info.first_elem = first_elem;
   job.info.n_elems = n_elems;
   job.values = values;

@@ -97,7 +97,7 @@ Result<void> lay_out(RecordLayout& layout, std::uint32_t record, const encode::E
   const ChunkGeometry& geometry = plan.geometry;
   Record& entry = layout.index().records[record].record;
   entry.codec = size.codec;
-  if (codec::find_lossy_encoder(size.codec) != nullptr) {
+  if (size.has_errors) {
     entry.error.emplace();
     if (plan.has_step || plan.choice.needs_step()) {
       entry.error->quality.emplace();

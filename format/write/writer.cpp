@@ -102,6 +102,7 @@ void Writer::Impl::align_chunks(std::uint32_t number, const TensorChoice& choice
 EncodePlan Writer::Impl::plan_for(std::uint32_t number, const Place& place) const {
   const Record& entry = layout.index().records[number].record;
   EncodePlan plan;
+  plan.tries_others = true;
   plan.name = entry.name;
   plan.dtype = entry.dtype;
   plan.shape = entry.shape;

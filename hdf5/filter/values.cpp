@@ -45,6 +45,9 @@ Result<void> parse_coding(unsigned word, FilterRequest& request) {
         4, "names entropy stage " + std::to_string(entropy) + ", which this version lacks");
   }
   request.options.codec = static_cast<CodecChoice>(codec);
+  if (request.options.codec == CodecChoice::kRows) {
+    return bad_word(4, "names codec rows, which is for files: a chunk of a dataset has no rows");
+  }
   if (level != 0) {
     request.level = static_cast<EncodeLevel>(level - 1);
   }

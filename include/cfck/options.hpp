@@ -25,6 +25,7 @@ enum class CodecId : std::uint8_t {
   kLossless = 1,  // float fields through the symboliser, byte planes for integers
   kDirect = 2,    // error-bounded quantisation of the values themselves
   kSpectral = 3,  // trellis-coded quantisation of blockwise DCT coefficients
+  kRows = 4,      // rows that repeat once, by lossless or direct
 };
 
 enum class EntropyId : std::uint8_t {
@@ -37,8 +38,8 @@ enum class ScanId : std::uint8_t {
   kStorageOrder = 0,  // row-major, as the tensor lies in memory
 };
 
-// Return "raw", "lossless", "direct", "spectral"; "none", "zstd", "rans"; "unknown" for ids of
-// newer versions.
+// Return "raw", "lossless", "direct", "spectral", "rows"; "none", "zstd", "rans"; "unknown" for ids
+// of newer versions.
 CFCK_API std::string_view codec_name(CodecId id) noexcept;
 CFCK_API std::string_view entropy_name(EntropyId id) noexcept;
 
@@ -65,9 +66,10 @@ CFCK_API std::optional<EncodeLevel> encode_level_from_name(std::string_view name
 
 // The codec to use for a tensor. kAuto takes whichever needs fewer bytes: of raw and lossless (raw
 // on a tie), where a maximum error is given of direct and lossless, and where a target is given of
-// spectral and lossless. kDirect needs a maximum error, kSpectral max_abs_error, a target or both;
-// their exemptions are those of kAuto.
-enum class CodecChoice : std::uint8_t { kAuto, kRaw, kLossless, kDirect, kSpectral };
+// spectral and lossless; and where rows of a tensor repeat, kRows in place of lossless or direct.
+// kDirect needs a maximum error, kSpectral max_abs_error, a target or both; their exemptions are
+// those of kAuto. kRows loses nothing unless there is a maximum error.
+enum class CodecChoice : std::uint8_t { kAuto, kRaw, kLossless, kDirect, kSpectral, kRows };
 // Codecs are chosen by one more than their id.
 constexpr CodecChoice codec_choice(CodecId id) noexcept {
   return static_cast<CodecChoice>(static_cast<std::uint8_t>(id) + 1);

@@ -6,6 +6,7 @@ import struct
 
 import broken_direct
 import broken_rans
+import broken_rows
 import broken_segments
 import broken_spectral
 from broken_payloads import Symbols, sound_values, unused_bits
@@ -121,6 +122,14 @@ def spectral() -> tuple[Vector, bytes]:
     return vector, broken_spectral.sound_file()
 
 
+def rows() -> tuple[Vector, bytes]:
+    purpose = "put together by hand: numbers of rows that no encoder chooses"
+    vector = Vector("handmade_rows.cfck", purpose)
+    vector.tensors["t"] = Expected("t", "I32", broken_rows.SHAPE, broken_rows.VALUES, "chunked")
+    return vector, broken_rows.sound_file()
+
+
 HANDMADE_VECTORS = (
     container, lossless, direct, rans, direct_rans, segments, direct_segments, spectral,
+    rows,
 )  # fmt: skip

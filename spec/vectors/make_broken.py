@@ -14,6 +14,7 @@ import sys
 import broken_direct
 import broken_payloads
 import broken_rans
+import broken_rows
 import broken_segments
 import broken_spectral
 import broken_vectors
@@ -41,6 +42,7 @@ def broken_files() -> list[broken_vectors.Broken]:
         *broken_segments.in_direct_segments(),
         *broken_spectral.in_preambles(),
         *broken_spectral.in_chunks(),
+        *broken_rows.in_chunks(),
     ]
 
 

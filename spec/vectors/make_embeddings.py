@@ -166,7 +166,8 @@ def entry_of(case: Case, packet: bytes) -> dict[str, object]:
     found = reference_embeddings.read(packet, keys)
     for batch, rows in zip(case.batches, found, strict=True):
         check_rows(case, batch, rows.values)
-    orders = [packet[25 + 32 * number] for number in range(len(found))]
+    table = packet[24 : 24 + int.from_bytes(packet[4:8], "little")]
+    orders = [batch.order for batch in reference_embeddings.read_table(table)]
     if orders != case.orders:
         raise SystemExit(f"{case.name}: the batches have orders {orders}")
     content = b"".join(rows.values.tobytes() for rows in found)

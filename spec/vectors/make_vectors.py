@@ -29,6 +29,7 @@ from direct_vectors import DIRECT_VECTORS
 from handmade_vectors import HANDMADE_VECTORS
 from lossless_vectors import LOSSLESS_VECTORS
 from rans_vectors import RANS_VECTORS
+from rows_vectors import ROWS_VECTORS
 from spectral_vectors import CODED_VECTORS, SPECTRAL_VECTORS
 from vector import Vector
 
@@ -82,7 +83,7 @@ def main() -> int:
     libzstd = subprocess.run([arguments.writer, "--libzstd"], capture_output=True, text=True)
     files, manifest = {}, {"libzstd": libzstd.stdout.strip(), "vectors": []}
     written = CONTAINER_VECTORS + LOSSLESS_VECTORS + DIRECT_VECTORS + RANS_VECTORS
-    for make in written + SPECTRAL_VECTORS:
+    for make in written + SPECTRAL_VECTORS + ROWS_VECTORS:
         vector = make()
         files[vector.file] = write(vector, arguments.writer)
         manifest["vectors"].append(describe(vector, files[vector.file]))

@@ -110,6 +110,10 @@ std::uint64_t make_value(Pattern pattern, Fields f, unsigned bits, std::uint64_t
       return 3 * i + (random.next() >> 60) % 3;
     case Pattern::kAlternating:
       return i % 2 == 0 ? 0x3c3c3c3c3c3c3c3cu : 0xc1c1c1c1c1c1c1c1u;
+    case Pattern::kRepeating: {
+      Random of_place(i % 75 + 1);
+      return make_value(Pattern::kGaussian, f, bits, i, of_place);
+    }
   }
   return 0;
 }
@@ -133,9 +137,9 @@ std::int64_t Random::gaussian() {
 
 const char* pattern_name(Pattern pattern) {
   static constexpr const char* kNames[] = {
-      "random bits", "gaussian",      "constant",   "zeros",      "specials",
-      "sparse",      "sparse signed", "clean bits", "positive",   "wide range",
-      "zero groups", "counter",       "sorted ids", "alternating"};
+      "random bits", "gaussian",      "constant",   "zeros",       "specials",
+      "sparse",      "sparse signed", "clean bits", "positive",    "wide range",
+      "zero groups", "counter",       "sorted ids", "alternating", "repeating"};
   return kNames[static_cast<unsigned>(pattern)];
 }
 

@@ -38,12 +38,13 @@ enum class Pattern {
   kCounter,
   kSortedIds,
   kAlternating,
+  kRepeating,  // every 75 values again, so that rows of 3, 5, 15 or 25 repeat
 };
 inline constexpr Pattern kAllPatterns[] = {
-    Pattern::kRandomBits, Pattern::kGaussian,   Pattern::kConstant,     Pattern::kZeros,
-    Pattern::kSpecials,   Pattern::kSparse,     Pattern::kSparseSigned, Pattern::kCleanBits,
-    Pattern::kPositive,   Pattern::kWideRange,  Pattern::kZeroGroups,   Pattern::kCounter,
-    Pattern::kSortedIds,  Pattern::kAlternating};
+    Pattern::kRandomBits, Pattern::kGaussian,    Pattern::kConstant,     Pattern::kZeros,
+    Pattern::kSpecials,   Pattern::kSparse,      Pattern::kSparseSigned, Pattern::kCleanBits,
+    Pattern::kPositive,   Pattern::kWideRange,   Pattern::kZeroGroups,   Pattern::kCounter,
+    Pattern::kSortedIds,  Pattern::kAlternating, Pattern::kRepeating};
 const char* pattern_name(Pattern pattern);
 
 inline constexpr DType kAllDTypes[] = {

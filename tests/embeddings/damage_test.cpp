@@ -1,4 +1,6 @@
 // Damaged packets are refused; those made to look whole do no harm.
+#include <limits>
+
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
 #include "embeddings/layout.hpp"
@@ -7,6 +9,9 @@
 
 namespace cfck::test {
 namespace {
+
+using embeddings::BatchHeader;
+using embeddings::RowOrder;
 
 std::vector<Rows> samples() {
   const auto people = popular_ids(90, 30, 5);
@@ -73,59 +78,72 @@ TEST(DamagedRowPacket, IsRefusedOrHarmlessWithARepairedHash) {
   EXPECT_GT(n_refused, packet.size());
 }
 
+using ChangeBatch = void (*)(BatchHeader&);
+
+// The packet with another batch in its table.
+std::vector<std::byte> with_batch(const std::vector<std::byte>& packet, std::size_t number,
+                                  ChangeBatch change) {
+  embeddings::Packet parts = embeddings::read_packet(packet).value();
+  change(parts.batches[number]);
+  std::vector<std::byte> table;
+  for (const BatchHeader& batch : parts.batches) {
+    embeddings::append_batch(batch, table);
+  }
+  const auto behind_table = packet.begin() + static_cast<std::ptrdiff_t>(parts.buckets_at());
+  std::vector<std::byte> changed(packet.begin(), packet.begin() + embeddings::kHeaderBytes);
+  detail::store<std::uint32_t>(changed.data() + 4, static_cast<std::uint32_t>(table.size()));
+  changed.insert(changed.end(), table.begin(), table.end());
+  changed.insert(changed.end(), behind_table, packet.end());
+  seal(changed);
+  return changed;
+}
+
 // Each field of the table, with what it may not be.
 TEST(DamagedRowPacket, TablesAreChecked) {
   const auto batches = samples();
   const auto packet = expect_round_trip(batches, slow_network());
   struct Change {
-    std::size_t batch, at;
-    std::uint64_t value;
-    std::size_t n_bytes;
+    std::size_t batch;
+    ChangeBatch make;
   };
   const Change changes[] = {
-      {0, 0, 99, 1},
-      {0, 1, 4, 1},
-      {0, 1, 0, 1},
-      {0, 2, 1, 2},
-      {0, 4, 91, 4},
-      {0, 4, 0xffffffff, 4},
-      {0, 8, 0xffffffff, 4},
-      {0, 12, 0, 4},
-      {0, 12, 91, 4},
-      {0, 12, 0xffffffff, 4},
-      {0, 16, 91, 4},
-      {0, 20, 7, 4},
-      {0, 24, 0, 8},
-      {0, 24, 0x7ff0000000000000, 8},
-      {0, 24, 0x7ff8000000000000, 8},
-      {0, 24, 0xbff0000000000000, 8},
-      {1, 2, 1, 2},
-      {1, 2, 3, 2},
-      {1, 16, 0, 4},
-      {1, 16, 2, 4},
-      {2, 24, 1, 8},
-      {2, 16, 1, 4},
-      {3, 1, 2, 1},
+      {0, [](BatchHeader& b) { b.shape.dtype = static_cast<DType>(99); }},
+      {0, [](BatchHeader& b) { b.order = static_cast<RowOrder>(4); }},
+      {0, [](BatchHeader& b) { b.order = RowOrder::kPlain; }},
+      {0, [](BatchHeader& b) { b.order = RowOrder::kFollowing; }},
+      {0, [](BatchHeader& b) { b.shape.n_rows = 91; }},
+      {0, [](BatchHeader& b) { b.shape.n_rows = 0xffffffff; }},
+      {0, [](BatchHeader& b) { b.shape.row_elems = 0xffffffff; }},
+      {0, [](BatchHeader& b) { b.shape.n_unique = 0; }},
+      {0, [](BatchHeader& b) { b.shape.n_unique = 91; }},
+      {0, [](BatchHeader& b) { b.shape.n_unique = 0xffffffff; }},
+      {0, [](BatchHeader& b) { b.n_exact = 91; }},
+      {0, [](BatchHeader& b) { b.n_exact = 1; }},
+      {0, [](BatchHeader& b) { b.step = 0; }},
+      {0, [](BatchHeader& b) { b.step = -1; }},
+      {0, [](BatchHeader& b) { b.step = std::numeric_limits<double>::infinity(); }},
+      {0, [](BatchHeader& b) { b.step = std::numeric_limits<double>::quiet_NaN(); }},
+      {1, [](BatchHeader& b) { b.order = RowOrder::kFollowing, b.leader = 1; }},
+      {1, [](BatchHeader& b) { b.order = RowOrder::kFollowing, b.leader = 3; }},
+      {1, [](BatchHeader& b) { b.n_exact = 0; }},
+      {1, [](BatchHeader& b) { b.n_exact = 2; }},
+      {1, [](BatchHeader& b) { b.exact_bytes += 1; }},
+      {1, [](BatchHeader& b) { b.exact_bytes = 0; }},
+      {2, [](BatchHeader& b) { b.n_exact -= 1; }},
+      {3, [](BatchHeader& b) { b.order = RowOrder::kFollowing; }},
   };
   for (const Change& change : changes) {
-    auto damaged = packet;
-    const std::size_t at = embeddings::kHeaderBytes + embeddings::kBatchBytes * change.batch;
-    for (std::size_t i = 0; i < change.n_bytes; ++i) {
-      damaged[at + change.at + i] = static_cast<std::byte>(change.value >> 8 * i);
-    }
-    seal(damaged);
-    const auto code = code_of(damaged, batches);
+    const auto code = code_of(with_batch(packet, change.batch, change.make), batches);
     EXPECT_TRUE(code == ErrorCode::kCorrupt || code == ErrorCode::kInvalidArgument)
-        << change.batch << ' ' << change.at << ' ' << change.value;
+        << &change - changes;
   }
 }
 
 // Rows of 4 GiB, whose bytes are 0 in 32 bits.
 TEST(DamagedRowPacket, RowsAreMeasuredIn64Bits) {
   Rows batch = looked_up(popular_ids(1, 1, 1), 1, 2, 0.01);
-  auto packet = expect_round_trip(std::span(&batch, 1));
-  detail::store<std::uint32_t>(packet.data() + embeddings::kHeaderBytes + 8, 1U << 30);
-  seal(packet);
+  const auto packet = with_batch(expect_round_trip(std::span(&batch, 1)), 0,
+                                 [](BatchHeader& wide) { wide.shape.row_elems = 1U << 30; });
   EXPECT_EQ(row_packet_shapes(packet).value()[0].row_elems, 1U << 30);
   batch.values.clear();
   EXPECT_EQ(code_of(packet, std::span(&batch, 1)), ErrorCode::kInvalidArgument);

@@ -1,12 +1,16 @@
 // Buckets cover all ids without gaps.
-#include "embeddings/ids.hpp"
-
 #include <gtest/gtest.h>
 
 #include "cfck/embeddings.hpp"
+#include "codec/common/id_buckets.hpp"
+#include "embeddings/signed_buckets.hpp"
 
 namespace cfck::embeddings {
 namespace {
+
+using codec::kBuckets;
+using codec::kBucketStarts;
+using codec::kOffsetBits;
 
 TEST(Buckets, CoverAllRowsOfABatch) {
   EXPECT_EQ(kBucketStarts[0], 0U);

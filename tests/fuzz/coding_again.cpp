@@ -115,7 +115,7 @@ void check_some_row(CodecId codec, const ChunkInfo& info, const std::vector<std:
                     Scratch& scratch) {
   std::vector<const CodecRow*> rows;
   for (const CodecRow& row : codec_rows()) {
-    if (row.codec == codec) {
+    if (row.codec == codec && !row.is_lossless()) {
       rows.push_back(&row);
     }
   }
@@ -138,9 +138,11 @@ void require_within(DType dtype, ByteView values, ByteView decoded, double bound
 
 void check_coding_again(CodecId codec, const ChunkInfo& info, const std::vector<std::byte>& values,
                         Scratch& scratch) {
-  if (find_lossy_encoder(codec) == nullptr) {
+  if (find_encoder(codec) != nullptr) {
     check_exact(codec, info, values, scratch);
-  } else {
+  }
+  const LossyEncoder* const lossy = find_lossy_encoder(codec);
+  if (lossy != nullptr && lossy->supports(info.dtype)) {
     check_some_row(codec, info, values, scratch);
   }
   for (const OwnCheck& own : kOwnChecks) {

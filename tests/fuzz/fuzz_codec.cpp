@@ -35,7 +35,8 @@ CodecId take_codec(FuzzInput& input) {
 // Returns the dtype of that number among those that the codec takes.
 DType dtype_of(CodecId codec, unsigned number) {
   std::vector<DType> dtypes(std::begin(kAllDTypes), std::end(kAllDTypes));
-  if (const LossyEncoder* const lossy = find_lossy_encoder(codec)) {
+  const LossyEncoder* const lossy = find_lossy_encoder(codec);
+  if (lossy != nullptr && find_encoder(codec) == nullptr) {
     std::erase_if(dtypes, [&](DType dtype) { return !lossy->supports(dtype); });
   }
   return dtypes[number % dtypes.size()];

@@ -10,6 +10,8 @@ constexpr double kBound = 0.01;
 
 void ask_absolute(LossyRecord& record) { record.bound = {BoundKind::kAbs, false, kBound}; }
 
+void ask_relative(LossyRecord& record) { record.bound = {BoundKind::kRel, false, kBound}; }
+
 void ask_by_row(LossyRecord& record) { record.bound = {BoundKind::kSigma, true, kBound}; }
 
 void ask_spectral(LossyRecord& record, unsigned n_states,
@@ -31,7 +33,10 @@ constexpr CodecRow kRows[] = {
     {"spectral_8", CodecId::kSpectral, kFloats, [](LossyRecord& r) { ask_spectral(r, 8); }, {}},
     {"spectral_64", CodecId::kSpectral, kFloats, [](LossyRecord& r) { ask_spectral(r, 64); }, {}},
     {"spectral_bound", CodecId::kSpectral, kFloats,
-     [](LossyRecord& r) { ask_spectral(r, 8, kBound); }, kBound}};
+     [](LossyRecord& r) { ask_spectral(r, 8, kBound); }, kBound},
+    {"rows", CodecId::kRows, kAllDTypes, nullptr, 0},
+    {"rows_abs", CodecId::kRows, kFloats, ask_absolute, kBound},
+    {"rows_rel", CodecId::kRows, kFloats, ask_relative, {}}};
 
 }  // namespace
 

@@ -57,8 +57,9 @@ void code_with_plan(CodedTensor& coded, const LossyPlan& plan, ByteView values, 
 }  // namespace
 
 std::span<const Pattern> row_patterns(const CodecRow& row) {
-  static constexpr Pattern kLossy[] = {Pattern::kGaussian, Pattern::kSpecials, Pattern::kSparse,
-                                       Pattern::kWideRange, Pattern::kZeroGroups};
+  static constexpr Pattern kLossy[] = {Pattern::kGaussian,   Pattern::kSpecials,
+                                       Pattern::kSparse,     Pattern::kWideRange,
+                                       Pattern::kZeroGroups, Pattern::kRepeating};
   return row.is_lossless() ? std::span<const Pattern>(kAllPatterns) : kLossy;
 }
 

@@ -58,12 +58,13 @@ class CodecDamage : public testing::TestWithParam<CodecCase> {
   // Calls `action` with tensors of one chunk.
   template <class Action>
   void each_tensor(Action&& action) {
-    for (const Shape& shape : {Shape{40}, Shape{7, 5, 3, 3}}) {
+    for (const Shape& shape : {Shape{40}, Shape{7, 5, 3, 3}, Shape{9, 25}}) {
       std::uint64_t n = 1;
       for (const std::uint64_t length : shape) {
         n *= length;
       }
-      for (const Pattern pattern : {Pattern::kGaussian, Pattern::kSpecials, Pattern::kSparse}) {
+      for (const Pattern pattern :
+           {Pattern::kGaussian, Pattern::kSpecials, Pattern::kSparse, Pattern::kRepeating}) {
         SCOPED_TRACE(describe(GetParam().dtype, pattern, n));
         action(code_tensor(GetParam(), shape, make_values(GetParam().dtype, pattern, n), scratch_));
       }

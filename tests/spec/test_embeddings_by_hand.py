@@ -17,6 +17,7 @@ from row_packets import (
     IDS,
     KEYS,
     Batch,
+    line_of,
     made,
     message,
     packed,
@@ -164,9 +165,9 @@ def test_rows_without_values():
 
 FAULTS = [
     {"dtype": 20}, {"order": 4}, {"order": IDS}, {"order": FOLLOWING}, {"order": KEYS},
-    {"leader": 1}, {"n_rows": 0}, {"n_rows": 2}, {"n_sent": 0}, {"n_sent": 2},
-    {"n_rows": 0, "n_sent": 0}, {"n_rows": 2**21 + 1, "n_sent": 2**21 + 1, "row_elems": 0},
-    {"n_exact": 1}, {"n_exact": 2}, {"exact_bytes": 1}, {"row_elems": 2}, {"row_elems": 2**30 + 3},
+    {"n_rows": 0}, {"n_rows": 2}, {"n_rows": 0, "n_sent": 0},
+    {"n_rows": 2**21 + 1, "row_elems": 0}, {"n_exact": 1}, {"n_exact": 2},
+    {"n_exact": 1, "exact_bytes": 1}, {"row_elems": 2}, {"row_elems": 2**30 + 3},
     *({"step": step} for step in (0.0, -1.0, -0.0, NAN, math.inf)),
 ]  # fmt: skip
 
@@ -177,11 +178,30 @@ def test_faults_of_the_table(changes):
     assert same_for_both(made([ONE_ROW._replace(**changes)], codes=THREE)) is None
 
 
+@pytest.mark.parametrize("n_sent", [0, 2, 5, 2**32 - 1])
+def test_numbers_of_rows_that_are_sent(n_sent):
+    changed = IDS_OF_3._replace(n_sent=n_sent)
+    assert same_for_both(made([changed], message([0, -1, 1, 0]), codes=THREE)) is None
+
+
+@pytest.mark.parametrize(
+    "table",
+    [b"", b"\x12", line_of(ONE_ROW)[:-1], line_of(ONE_ROW) + b"\0", line_of(ONE_ROW)[:5],
+     bytes([F32, 0, 0x81, 0]) + line_of(ONE_ROW)[3:], bytes([F32, 0]) + b"\xff" * 5 + bytes(20)],
+    ids=str,
+)  # fmt: skip
+def test_tables_that_are_none(table):
+    lengths = len(table), 0, 0, len(THREE), 0
+    body = struct.pack("<BBH5I", 0xCA, 1, 0, *lengths) + table + THREE
+    assert same_for_both(body + struct.pack("<Q", tiled_hash64(body))) is None
+
+
 def test_a_step_without_codes():
     exact = Batch(1, 3, 1, n_exact=1, exact=THREE, step=0.0)
     assert values(same_for_both(made([exact]))).tolist() == [1, 2, 3]
-    for step in (1.0, -0.0, NAN):
-        assert same_for_both(made([exact._replace(step=step)])) is None
+    table = line_of(exact) + struct.pack("<d", 1.0)
+    body = struct.pack("<BBH5I", 0xCA, 1, 0, len(table), 0, 0, 0, len(THREE)) + table + THREE
+    assert same_for_both(body + struct.pack("<Q", tiled_hash64(body))) is None
     assert same_for_both(made([exact], codes=THREE)) is None
 
 

@@ -91,7 +91,8 @@ void add_effort(CLI::App& app, EncodeOptions& encode) {
 constexpr std::pair<std::string_view, std::string_view> kCodecNotes[] = {
     {"auto", "whichever takes fewer bytes"},
     {"direct", "with a maximum error"},
-    {"spectral", "with a target or --max-abs-error; auto uses it for targets"}};
+    {"spectral", "with a target or --max-abs-error; auto uses it for targets"},
+    {"rows", "rows that repeat are stored once; auto uses it where that pays"}};
 
 void add_codec(CLI::App& app, CodecChoice& codec) {
   std::map<std::string, CodecChoice> choices;

@@ -16,6 +16,8 @@ CodecRules rules_of(CodecId codec) noexcept {
       return {Presence::kAlways, Presence::kNever, Presence::kAllowed, false};
     case CodecId::kSpectral:
       return {Presence::kAlways, Presence::kAlways, Presence::kAllowed, true};
+    case CodecId::kRows:
+      return {Presence::kAllowed, Presence::kNever, Presence::kNever, false};
   }
   return {};
 }

@@ -19,7 +19,7 @@ class RecordInfo:
         shares_with: the tensor whose bytes an alias or a duplicate uses, if that has a name.
         dtype: "F32", "BF16", ..., as in safetensors.
         shape: dimensions, in elements.
-        codec: "raw", "lossless", "direct" or "spectral".
+        codec: "raw", "lossless", "direct", "spectral" or "rows".
         entropy: "none", "zstd" or "rans".
         n_elems: product of the shape.
         decoded_bytes: size of the contiguous tensor.

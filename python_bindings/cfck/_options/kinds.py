@@ -35,7 +35,9 @@ class TensorOptions(TypedDict, total=False):
 
     codec: "auto" (fewest bytes), "raw", "lossless", "direct", which needs a maximum error, or
         "spectral", which needs max_abs_error, quality or a target, such as bits_per_weight, or size
-        where a call takes it; at most one. With a quality or a target "auto" takes it.
+        where a call takes it; at most one. With a quality or a target "auto" takes it. Codec "rows"
+        stores rows along the last axis that repeat once, without loss or within a maximum error;
+        "auto" takes it where a tensor has such rows and level is not "fast".
     max_abs_error: the most by which a value may change, in the units of the values. Without a
         maximum error or target every bit is kept. At most one of the three maximum errors may be
         given. NaN and infinities come back bit for bit, -0.0 may become 0.0. It reaches tensors of
@@ -72,7 +74,7 @@ class TensorOptions(TypedDict, total=False):
         with force, it reaches every tensor of F64, F32, BF16 and F16.
     """
 
-    codec: Literal["auto", "raw", "lossless", "direct", "spectral"]
+    codec: Literal["auto", "raw", "lossless", "direct", "spectral", "rows"]
     max_abs_error: float | None
     max_rel_error: float | None
     max_sigma_error: float | None
@@ -130,8 +132,9 @@ class CompressOptions(TensorOptions, EffortOptions, total=False):
 class MessageOptions(EffortOptions, total=False):
     """The options of encode_message().
 
-    codec: "auto" (fewest bytes), "raw", "lossless", or "direct", which needs a maximum error. Where
-        a codec saves nothing the message is raw.
+    codec: "auto" (fewest bytes of the next three), "raw", "lossless", "direct", which needs a
+        maximum error, or "rows" for rows that repeat. Where a codec saves nothing the message is
+        raw.
     max_abs_error: the most by which a value may change, in the units of the values. Without a
         maximum error every bit is kept. At most one of the three may be given. NaN and infinities
         come back bit for bit, -0.0 may become 0.0. For F64, F32, BF16 and F16 of any shape; other
@@ -146,7 +149,7 @@ class MessageOptions(EffortOptions, total=False):
         there are several.
     """
 
-    codec: Literal["auto", "raw", "lossless", "direct"]
+    codec: Literal["auto", "raw", "lossless", "direct", "rows"]
     max_abs_error: float | None
     max_rel_error: float | None
     max_sigma_error: float | None

@@ -51,31 +51,51 @@ def packed(numbers: list[tuple[int, int]]) -> bytes:
     return whole.to_bytes(-(-at // 8), "little")
 
 
+def varint(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number % 128 + 128]) + varint(number >> 7)
+
+
+def line_of(b: Batch) -> bytes:
+    line = bytes([b.dtype, b.order]) + varint(b.n_rows) + varint(b.row_elems)
+    line += varint(b.leader) if b.order == FOLLOWING else b""
+    n_sent = b.n_rows if b.order == PLAIN else b.n_sent
+    line += varint(n_sent) if b.order != PLAIN else b""
+    line += varint(b.n_exact)
+    exact_bytes = len(b.exact) if b.exact_bytes is None else b.exact_bytes
+    line += varint(exact_bytes) if b.n_exact else b""
+    return line + (struct.pack("<d", b.step) if b.n_exact != n_sent else b"")
+
+
 def made(
     batches: list[Batch], buckets: bytes = b"", bits: bytes = b"", codes: bytes = b""
 ) -> bytes:
     exact = b"".join(batch.exact for batch in batches)
     lengths = len(buckets), len(bits), len(codes), len(exact)
-    body = struct.pack("<BBHI4I", 0xCA, 1, 0, len(batches), *lengths)
-    for b in batches:
-        exact_bytes = len(b.exact) if b.exact_bytes is None else b.exact_bytes
-        counts = b.n_rows, b.row_elems, b.n_sent, b.n_exact, exact_bytes
-        body += struct.pack("<BBHIIIIId", b.dtype, b.order, b.leader, *counts, b.step)
+    table = b"".join(line_of(batch) for batch in batches)
+    body = struct.pack("<BBHI4I", 0xCA, 1, 0, len(table), *lengths) + table
     body += buckets + bits + codes + exact
     return body + struct.pack("<Q", tiled_hash64(body))
+
+
+def batches_of(packet: bytes) -> list[reference_embeddings.Batch]:
+    """The table of a packet; none where it is damaged."""
+    end = 24 + struct.unpack_from("<I", packet, 4)[0]
+    try:
+        return reference_embeddings.read_table(packet[24:end])
+    except Refused:
+        return []
 
 
 def sealed(packet: bytes) -> bytes:
     """With hashes that are right, also those of the messages."""
     body = bytearray(packet)
-    n_batches, buckets, bits, codes, _ = struct.unpack_from("<5I", body, 4)
-    at = 24 + 32 * n_batches
+    table, buckets, bits, codes, _ = struct.unpack_from("<5I", body, 4)
+    at = 24 + table
     messages = [(at, buckets), (at + buckets + bits, codes)]
     at += buckets + bits + codes
-    for batch in range(n_batches if 24 + 32 * n_batches <= len(body) else 0):
-        length = struct.unpack_from("<I", body, 24 + 32 * batch + 20)[0]
-        messages.append((at, length))
-        at += length
+    for batch in batches_of(packet):
+        messages.append((at, batch.exact_bytes))
+        at += batch.exact_bytes
     for begin, length in messages:
         if length >= 8 and begin + length <= len(body) - 8:
             end = begin + length - 8

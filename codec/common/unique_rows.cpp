@@ -1,10 +1,10 @@
-#include "embeddings/unique.hpp"
+#include "codec/common/unique_rows.hpp"
 
 #include <bit>
 
 #include "base/hashing/hashing.hpp"
 
-namespace cfck::embeddings {
+namespace cfck::codec {
 
 // Open addressing with linear probing, at most half full.
 template <class Hash, class Equal>
@@ -59,4 +59,4 @@ void RowFinder::number_keys(std::span<const std::int64_t> keys, Numbering& out) 
       [&](std::uint32_t a, std::uint32_t b) { return keys[a] == keys[b]; });
 }
 
-}  // namespace cfck::embeddings
+}  // namespace cfck::codec

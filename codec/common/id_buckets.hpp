@@ -1,12 +1,12 @@
 // Ids of rows as two parts: a bucket, which is entropy-coded, and the offset in it, which is not
-// (spec/embeddings.md, section 3). Rows are numbered by how often they occur, so that those of a
-// bucket occur about equally often.
+// (spec/embeddings.md, section 3; codec/rows/spec.md). Rows are numbered by how often they occur,
+// so that those of a bucket occur about equally often.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-namespace cfck::embeddings {
+namespace cfck::codec {
 
 inline constexpr unsigned kBuckets = 32;
 inline constexpr std::array<std::uint8_t, kBuckets> kOffsetBits{
@@ -22,14 +22,4 @@ inline constexpr std::array<std::uint32_t, kBuckets + 1> kBucketStarts = [] {
   return starts;
 }();
 
-// Buckets are sent as 0, -1, 1, -2, 2, ..., which keeps frequent ones near zero.
-inline constexpr std::array<float, kBuckets> kSignedBuckets = [] {
-  std::array<float, kBuckets> all{};
-  for (unsigned b = 0; b < kBuckets; ++b) {
-    const auto half = static_cast<float>(b / 2);
-    all[b] = b % 2 == 0 ? half : -half - 1;
-  }
-  return all;
-}();
-
-}  // namespace cfck::embeddings
+}  // namespace cfck::codec

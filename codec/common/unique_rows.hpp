@@ -9,7 +9,7 @@
 #include "base/bytes.hpp"
 #include "cfck/tensor.hpp"
 
-namespace cfck::embeddings {
+namespace cfck::codec {
 
 // Numbers for rows: equal rows have the same one, and numbers ascend in order of first appearance.
 struct Numbering {
@@ -48,4 +48,4 @@ class RowFinder {
   std::vector<Slot> slots_;
 };
 
-}  // namespace cfck::embeddings
+}  // namespace cfck::codec
