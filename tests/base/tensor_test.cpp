@@ -79,8 +79,8 @@ TEST(Options, NamesOfCodecs) {
     EXPECT_TRUE(codec_choice_from_name(name)) << name;
     names.push_back(name);
   }
-  EXPECT_EQ(names,
-            (std::vector<std::string_view>{"auto", "raw", "lossless", "direct", "spectral"}));
+  EXPECT_EQ(names, (std::vector<std::string_view>{"auto", "raw", "lossless", "direct", "spectral",
+                                                  "rows"}));
 }
 
 TEST(Options, NamesOfEntropyStagesAndLevels) {

@@ -56,7 +56,7 @@ TEST(FormatPage, Dtypes) {
 
 TEST(FormatPage, CodecsAndEntropyStages) {
   const std::vector<Row> codecs = table("| codec | name |");
-  ASSERT_EQ(codecs.size(), 4U);
+  ASSERT_EQ(codecs.size(), 5U);
   for (const Row& row : codecs) {
     EXPECT_EQ(cfck::codec_name(static_cast<cfck::CodecId>(std::stoi(row.at(0)))), row.at(1));
   }
