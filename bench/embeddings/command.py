@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+import cfck
+import cfck.numpy
 import torch
 from cfck._embedding_bench.codes import quantise
 from cfck._embedding_bench.encoders import OURS, ByteEncoder, Encoder, encoders
@@ -132,6 +134,25 @@ class Embeddings(Benchmark):
         share = torch.unique(ids).numel() / len(ids)
         self.targets.tell("large", name, "inputs that differ, of all", f"{share:.1%}")
 
+    def in_files(self) -> None:
+        """Files as they are written by default, against those without codec rows."""
+        name, _, rows = self.large
+        cases = {
+            "DLRM, batch 2,048": [rows for step in self.lookups for _, rows in step],
+            f"{name}, batch 131,072": [rows],
+        }
+        for case, tables in cases.items():
+            tensors = {str(i): table.numpy() for i, table in enumerate(tables)}
+            n_bytes = sum(array.nbytes for array in tensors.values())
+            for bound, other in ((None, "lossless"), (LARGE_BOUND, "direct")):
+                options: dict[str, Any] = {} if bound is None else {"max_rel_error": bound}
+                ratio = n_bytes / len(cfck.numpy.save(tensors, **options))
+                plain = n_bytes / len(cfck.numpy.save(tensors, codec=other, **options))
+                what = "lossless" if bound is None else f"bound {bound:g}"
+                text = f"{what}: ratio {ratio:.2f} / that of codec {other}"
+                self.targets.tell("files", case, text, f"{ratio / plain:.2f}")
+                self.say(f"{case} {text} {plain:.2f}")
+
     def speed(self) -> None:
         """Encoding and decoding on one core, against Zstd-1."""
         step = [rows for _, rows in self.lookups[-1]]
@@ -182,6 +203,7 @@ class Embeddings(Benchmark):
         "ratios": ratios,
         "unique_inputs": unique_inputs,
         "large": large_table,
+        "files": in_files,
         "speed": speed,
     }
 
@@ -195,8 +217,6 @@ class Embeddings(Benchmark):
 
     def facts(self) -> dict[str, str]:
         """Versions and data."""
-        import cfck
-
         found = {"cfck": cfck.__version__, "torch": torch.__version__}
         if self.auc:
             found["DLRM"] = f"{self.ratings.name}, AUC {self.auc}, {len(self.lookups)} steps kept"
