@@ -32,8 +32,10 @@ class Goal:
 
 @dataclass
 class Targets:
-    """The lines of the table of targets."""
+    """The lines of the table of targets. Where sizes are not those that goals are for, numbers are
+    told and not judged."""
 
+    are_judged: bool = True
     lines: list[list[str]] = field(default_factory=list)
 
     def judge(
@@ -41,7 +43,8 @@ class Targets:
     ) -> None:
         """Adds a number with its verdict."""
         bounds = [goal.describe(goal.must), goal.describe(goal.aim)]
-        self._add(row, data, what, goal.text(value), against, *bounds, goal.verdict(value))
+        verdict = goal.verdict(value) if self.are_judged else TOLD
+        self._add(row, data, what, goal.text(value), against, *bounds, verdict)
 
     def fail(self, row: str, data: str, reason: str) -> None:
         """Adds a line for what went wrong."""

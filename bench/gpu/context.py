@@ -38,7 +38,8 @@ class Context:
     versions: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Notes what is allocated before anything is measured."""
+        """Notes what is allocated before anything is measured; goals are for the whole."""
+        self.targets.are_judged = self.scale == 1
         self.allocated = requested_bytes("current")
 
     @functools.cached_property
