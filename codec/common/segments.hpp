@@ -13,9 +13,11 @@ namespace cfck::codec {
 
 inline constexpr unsigned kMaxSegments = 16;
 // Encoders make segments of at most this many groups, unless that takes more of them than there may
-// be. A segment takes about 80 bytes, so those of values of few bits have twice as many.
+// be. A segment takes about 100 bytes, which shall not be more than a thousandth of a file: those
+// of values of few bits have four times as many groups, so that chunks of the usual length have
+// none.
 inline constexpr std::size_t kSegmentGroups = 512;
-inline constexpr std::size_t kSegmentGroupsOfFewBits = 1024;
+inline constexpr std::size_t kSegmentGroupsOfFewBits = 2048;
 
 // Number of segments of at most `most` groups that an encoder makes of so many, at least 1.
 constexpr unsigned n_segments_for(std::size_t n_groups, std::size_t most) {

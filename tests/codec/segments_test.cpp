@@ -116,7 +116,7 @@ TEST(Segments, OfDirectChunksKeepTheBound) {
     SCOPED_TRACE(dtype_name(dtype));
     auto values = make_spread(dtype, Spread::kLaplace, kValues, 0.05, 3);
     const std::size_t size = values.size() / kValues;
-    put_double(dtype, std::numeric_limits<double>::infinity(), &values[size * 263'000]);
+    put_double(dtype, std::numeric_limits<double>::infinity(), &values[size * (2 * kValues / 3)]);
     const Shape shape = {kValues};
     DirectParameters parameters;
     parameters.step = 2 * kBound * (1 - 0x1p-20);
@@ -144,13 +144,14 @@ TEST(Segments, OfDirectChunksKeepTheBound) {
 
 // Segments of values with three raw bits or more are as long as those of codec lossless.
 TEST(Segments, OfDirectChunksAreLongerWhereValuesHaveFewBits) {
-  constexpr std::uint64_t kValues = std::uint64_t{1} << 18;
-  const Shape shape = {kValues};
-  const auto values = make_spread(DType::kF32, Spread::kGaussian, kValues, 1, 5);
-  for (const auto& [bound, expected] : {std::pair(0.1, 2U), std::pair(0.001, 4U)}) {
+  for (const auto& [n_values, bound, expected] :
+       {std::tuple(1U << 18, 0.1, 1U), std::tuple(1U << 19, 0.1, 2U),
+        std::tuple(1U << 18, 0.001, 4U)}) {
+    const Shape shape = {n_values};
+    const auto values = make_spread(DType::kF32, Spread::kGaussian, n_values, 1, 5);
     DirectParameters parameters;
     parameters.step = 2 * bound * (1 - 0x1p-20);
-    const DirectChunkInfo info{DType::kF32, EntropyId::kRans, shape, 0, kValues, &parameters};
+    const DirectChunkInfo info{DType::kF32, EntropyId::kRans, shape, 0, n_values, &parameters};
     Scratch scratch;
     std::vector<std::byte> decoded(values.size());
     DirectChunk chunk;

@@ -267,9 +267,9 @@ TEST_P(EmulatedDirectSegments, ValuesAreThoseOfTheCpu) {
 // The lanes carry all raw bits there are, so that every group is decoded twice.
 TEST_P(EmulatedDirectSegments, LongTailsAreThoseOfTheCpu) {
   Sample sample;
-  sample.shape = {1040, 128};
+  sample.shape = {2080, 128};
   sample.has_specials = false;
-  encode(GetParam(), 0, 1040 * 128, Spread::kGaussian, 0.004, sample);
+  encode(GetParam(), 0, 2080 * 128, Spread::kGaussian, 0.004, sample);
   const DirectChunkInfo direct{GetParam().dtype,    EntropyId::kRans, sample.shape, 0,
                                sample.info.n_elems, nullptr};
   const auto header = parse_direct_header(direct, *direct_geometry(sample.shape), sample.payload);
