@@ -76,12 +76,20 @@ def minilm_path() -> Path:
     raise MissingData(f"MiniLM: the package {package} holds no model.safetensors")
 
 
-def data_path(name: str) -> Path:
-    """A file of the folder `CFCK_DATA`."""
+def data_folder() -> Path:
+    """The folder `CFCK_DATA`."""
     folder = os.environ.get("CFCK_DATA")
     if not folder:
-        raise MissingData(f"{name}: set CFCK_DATA to the folder that holds it")
-    path = Path(folder) / name
+        raise MissingData("set CFCK_DATA to the folder of the data")
+    return Path(folder)
+
+
+def data_path(name: str) -> Path:
+    """A file of the folder `CFCK_DATA`."""
+    try:
+        path = data_folder() / name
+    except MissingData:
+        raise MissingData(f"{name}: set CFCK_DATA to the folder that holds it") from None
     if not path.is_file():
         raise MissingData(f"{name}: not found in the folder CFCK_DATA names")
     return path

@@ -13,11 +13,12 @@ from typing import ClassVar
 from common import report, targets
 from common.driver import Benchmark
 from common.product import find_product
-from entropy import bits, disk, memcpy, stages
+from entropy import bits, disk, memcpy, stages, versions
 from entropy.run import Run
 from lossless.context import Context
 
 SIZE_COLUMNS = ["data", "codec", "stored bytes", "ratio", "bits per weight"]
+SIZE_ROWS = {"sizes", "versions"}  # on a machine that is busy too: pages of their own
 BUILD = Path(__file__).resolve().parents[2] / "build"
 
 
@@ -35,6 +36,7 @@ class Entropy(Benchmark):
         "speed": row(memcpy.speeds),
         "stages": row(stages.stages),
         "load": row(disk.files),
+        "versions": row(versions.compare),
     }
 
     def __init__(self, options: argparse.Namespace, scratch: Path) -> None:
@@ -43,7 +45,7 @@ class Entropy(Benchmark):
         asked = {"entropy": options.entropy, "level": options.level}
         encoding = {name: value for name, value in asked.items() if value}
         context = Context(scratch, options.quick, find_product(**encoding))
-        self.shared = Run(context, encoding, options.build)
+        self.shared = Run(context, encoding, options.build, options.before)
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
@@ -52,6 +54,9 @@ class Entropy(Benchmark):
         parser.add_argument("--entropy", help="zstd or rans (default: what cfck does by itself)")
         parser.add_argument("--level", help="fast, default or archive (default: as cfck does)")
         parser.add_argument("--build", type=Path, default=BUILD, help="where the C++ programs are")
+        parser.add_argument(
+            "--before", type=Path, help="a folder with an older package cfck, for row versions"
+        )
 
     def fail(self, row: str, reason: str) -> None:
         """Errors stand in the table of targets."""
@@ -88,7 +93,8 @@ class Entropy(Benchmark):
         run = self.shared
         skipped = run.context.missing_peers
         lines = report.page_head("The entropy stage", command, facts, skipped)
-        stem = f"entropy-{report.file_stem(facts)}"
+        kind = "entropy-sizes" if set(self.options.rows) <= SIZE_ROWS else "entropy"
+        stem = f"{kind}-{report.file_stem(facts)}"
         files = {f"{stem}.md": ""}
         for name, (title, columns, rows) in self.tables().items():
             if rows:

@@ -33,6 +33,7 @@ class Run:
     context: Context
     encoding: dict[str, str]  # entropy and level where they were asked for
     build: Path
+    before: Path | None = None  # the folder of an older package cfck
     targets: Targets = field(default_factory=Targets)
     sizes: list[list[str]] = field(default_factory=list)
     speeds: list[list[str]] = field(default_factory=list)

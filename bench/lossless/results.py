@@ -18,6 +18,7 @@ MEASUREMENT_COLUMNS = [
     "encode / ZipNN", "decode / ZipNN", "encode / ZipNN processor time",
     "decode / ZipNN processor time", "repetitions",
 ]  # fmt: skip
+N_SIZE_COLUMNS = 8
 
 
 PROGRAM_COLUMNS = [
@@ -78,6 +79,23 @@ def _finding_cells(finding: Finding) -> list[str]:
     return [getattr(finding, column) for column in FINDING_COLUMNS]
 
 
+def sizes_page(context: Context, facts: dict[str, str], command: str) -> str:
+    """The report of a run in which nothing but sizes was asked for."""
+    lines = report.page_head("Lossless sizes", command, facts, context.missing_peers)
+    findings = [_finding_cells(finding) for finding in context.findings]
+    lines += [
+        "",
+        "## Targets",
+        "",
+        report.markdown_table(FINDING_COLUMNS, findings),
+        "## Sizes",
+        "",
+    ]
+    table = [cells[:N_SIZE_COLUMNS] for cells in measurement_table(context)]
+    lines.append(report.markdown_table(MEASUREMENT_COLUMNS[:N_SIZE_COLUMNS], table))
+    return "\n".join(lines)
+
+
 def page(context: Context, facts: dict[str, str], command: str) -> str:
     """The whole report."""
     lines = report.page_head("Lossless benchmark", command, facts, context.missing_peers)
@@ -103,9 +121,13 @@ def page(context: Context, facts: dict[str, str], command: str) -> str:
     return "\n".join(lines)
 
 
-def files(context: Context, facts: dict[str, str], command: str) -> dict[str, str]:
-    """The files by their names."""
+def files(
+    context: Context, facts: dict[str, str], command: str, only_sizes: bool
+) -> dict[str, str]:
+    """The files by their names. Speeds that were measured by the way are no results."""
     stem = report.file_stem(facts)
+    if only_sizes:
+        return {f"sizes-{stem}.md": sizes_page(context, facts, command)}
     findings = [_finding_cells(finding) for finding in context.findings]
     measurements = measurement_table(context)
     programs = [_program_cells(m) for m in context.programs]
