@@ -34,7 +34,8 @@ step "Peers"
 get_peer() {
   "${download[@]}" -d "$pack/peers" "$@" || echo "left out: ${*: -1} cannot be downloaded"
 }
-for peer in fastsafetensors instanttensor runai-model-streamer; do get_peer --no-deps "$peer"; done
+# Without PyTorch, which is there, but with what the last of them imports besides.
+for peer in fastsafetensors instanttensor runai-model-streamer humanize; do get_peer --no-deps "$peer"; done
 get_peer nvidia-nvcomp-cu13 # with its library, which has the same version
 
 n_bytes() {

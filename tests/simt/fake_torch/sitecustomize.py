@@ -166,7 +166,7 @@ def install() -> None:
         "current_device": lambda: 0,
         "get_device_name": lambda _=None: NAME,
         "get_device_properties": lambda _=None: SimpleNamespace(
-            major=9, minor=0, L2_cache_size=CACHE_BYTES
+            major=9, minor=0, is_integrated=False, L2_cache_size=CACHE_BYTES
         ),
         "synchronize": lambda _=None: None,
         "empty_cache": lambda: None,
