@@ -28,6 +28,7 @@ from .arguments import (
     trained_parameters,
 )
 from .clipping import Clipping
+from .measures import Measures
 from .nodes import Nodes
 from .schedule import RatioSchedule
 from .states import check_state, check_states
@@ -90,6 +91,7 @@ class GradientCompression:
     Attributes:
         traffic: what this rank has sent; with ``mesh``, to other nodes.
         traffic_within: what it has sent to others of its node.
+        measures: the energy that it has sent, and the seconds that parts of steps took.
 
     Raises:
         CfckError: InvalidArgumentError for values out of range, and for a mesh of other ranks than
@@ -160,6 +162,10 @@ class GradientCompression:
     def traffic_within(self) -> Traffic:
         return self._replica.traffic_within
 
+    @property
+    def measures(self) -> Measures:
+        return self._replica.measures
+
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch it is, the first one being 0: the ratio follows the warm-up."""
         epoch = integer("epoch", epoch)
@@ -172,12 +178,15 @@ class GradientCompression:
         return self._schedule.at(self._epoch)
 
     def describe(self) -> str:
-        """A line of text: the ratio, and the bytes that this rank has sent; with ``mesh``, a second
-        line: those that it has sent to others of its node."""
-        text = f"epoch {self._epoch}, ratio {self.ratio:g}: {self.traffic.describe()}"
-        if self._replica.nodes is None:
-            return text
-        return f"{text}\nwithin the node: {self.traffic_within.describe()}"
+        """Lines of text: the ratio, and the bytes that this rank has sent; with ``mesh``, those
+        that it has sent to others of its node; after the first step which share of the energy of
+        what is accumulated is sent, and how long the parts of a step take."""
+        lines = [f"epoch {self._epoch}, ratio {self.ratio:g}: {self.traffic.describe()}"]
+        if self._replica.nodes is not None:
+            lines.append(f"within the node: {self.traffic_within.describe()}")
+        if self.measures.n_steps:
+            lines.append(self.measures.describe())
+        return "\n".join(lines)
 
     def hook(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         """The communication hook, of DistributedDataParallel: it averages one bucket.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import time
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from .agreement import Offer, Operation, agree, encode_all
 from .chunks import chunk_norms, places_of_chunks
 from .clipping import Clipping
 from .gradients import GradientCodec, SparseGradient, add_packets, unsent
+from .measures import Measures
 from .nodes import Nodes
 from .selection import select_largest
 from .traffic import Traffic
@@ -74,6 +76,7 @@ class Replica:
         tensors: what each parameter has accumulated.
         traffic: what this rank has sent; with nodes: to other nodes.
         traffic_within: what this rank has sent to others of its node.
+        measures: what its steps took and sent.
         is_undone: whether this step is taken back.
     """
 
@@ -92,6 +95,7 @@ class Replica:
         self.raises, self.scaler, self.group = raises, scaler, group
         self.traffic = Traffic()
         self.traffic_within = Traffic()
+        self.measures = Measures()
         self.is_undone = False
 
     @property
@@ -133,6 +137,7 @@ class Step:
         # Means are those of nodes, or of ranks.
         self.n_parts = dist.get_world_size(replica.group) if nodes is None else nodes.n_nodes
         self.n_bytes_within = 0
+        self.encoding_seconds = 0.0
         self.ways = [replica.method.way(one, ratio) for one in self.tensors]
         self.is_absent = absent_gradients(bucket, ratio)
         self.offered: list[SparseGradient] = []
@@ -147,12 +152,16 @@ class Step:
         n_bytes = 0
         if replica.communicates_before:
             n_bytes += agree(offer, replica.group)
+        begin = time.perf_counter()
         agreed = encode_all(offer, self._encode, replica.group)
+        self._count_exchange(begin + self.encoding_seconds)
         marks = {mark for _, mark in agreed.lengths}
         if _NOT_FINITE in marks:
             return self._undo()
         own = [one for one in self._those(Way.PACKET) if one.is_own]
         for one, offered, decoded in zip(own, self.offered, self.decoded, strict=True):
+            if replica.measures.wants_energy:
+                replica.measures.add_energy(one.is_matrix, one.velocity, offered.values)
             one.sent(offered, decoded, replica.method.masks_momentum)
         results = [self._zeros(one) for one in self.tensors]
         n_bytes += agreed.n_bytes + self._reduce(results) + self._reduce_chunks(results)
@@ -160,6 +169,7 @@ class Step:
         if self.bucket.is_last():
             for tensor in replica.tensors.values():
                 tensor.settle()
+            replica.measures.n_steps += 1
         lengths = [length for length, _ in agreed.lengths]
         if not max(lengths):
             self._count(n_bytes)
@@ -178,11 +188,15 @@ class Step:
         sums = self._of(Way.PACKET, results)
         owners = [one.owner for one in self._those(Way.PACKET)]
 
+        begin = time.perf_counter()
+
         def take(packets_of_owners: list[list[torch.Tensor]]) -> None:
-            for owner, packets in enumerate(packets_of_owners):
-                of_owner = [total for total, i in zip(sums, owners, strict=True) if i == owner]
-                add_packets(replica.codec, packets, of_owner)
-            self._stored(results)
+            self._count_exchange(begin)
+            with replica.measures.part("unpacking"):
+                for owner, packets in enumerate(packets_of_owners):
+                    of_owner = [total for total, i in zip(sums, owners, strict=True) if i == owner]
+                    add_packets(replica.codec, packets, of_owner)
+                self._stored(results)
 
         def finish(done: torch.futures.Future[Any]) -> torch.Tensor:
             if isinstance(done.value(), Exception):
@@ -201,6 +215,9 @@ class Step:
             work = nodes.exchange(packet, lengths, device, take)
         return work.get_future().then(finish)
 
+    def _count_exchange(self, begin: float) -> None:
+        self.replica.measures.seconds["exchange"] += time.perf_counter() - begin
+
     def _count(self, n_bytes: int) -> None:
         n_dense = 4 * sum(one.n for one in self.tensors)
         self.replica.traffic.add(n_bytes, n_dense)
@@ -215,17 +232,39 @@ class Step:
 
     def _encode(self) -> list[torch.Tensor]:
         """The packet, and a mark."""
-        replica, method = self.replica, self.replica.method
+        begin = time.perf_counter()
+        try:
+            return self._packet_and_mark()
+        finally:
+            self.encoding_seconds = time.perf_counter() - begin
+
+    def _packet_and_mark(self) -> list[torch.Tensor]:
+        replica, measures = self.replica, self.replica.measures
         nothing = _zeros(0)
-        gradients = self._gradients()
-        # All ranks do this, whatever they have: it may communicate.
-        method.clipping.apply(gradients, replica.group)
-        bad = [t.name for t, g in zip(self.tensors, gradients, strict=True) if not _is_finite(g)]
+        with measures.part("gradients"):
+            gradients = self._gradients()
+            # All ranks do this, whatever they have: it may communicate.
+            replica.method.clipping.apply(gradients, replica.group)
+            bad = [
+                t.name for t, g in zip(self.tensors, gradients, strict=True) if not _is_finite(g)
+            ]
         if bad and replica.scaler is not None:
             return [nothing, _zeros(_NOT_FINITE)]
         if bad and replica.raises:
             raise InvalidArgumentError(f"the gradient of {bad[0]} has values that are not finite")
         mark = _zeros(_SOME_ABSENT) if any(self.is_absent) else nothing
+        with measures.part("selection"):
+            self._select(gradients)
+        # All ranks have a packet, if only some have values for it.
+        if Way.PACKET not in self.ways:
+            return [nothing, mark]
+        with measures.part("packing"):
+            packet, self.decoded = replica.codec.encode(self.offered)
+        return [packet, mark]
+
+    def _select(self, gradients: list[torch.Tensor]) -> None:
+        """Accumulates gradients, and chooses what packets have."""
+        replica, method = self.replica, self.replica.method
         parts = zip(self.tensors, gradients, self.ways, self.is_absent, strict=True)
         for one, gradient, way, is_absent in parts:
             if not one.is_own:
@@ -236,11 +275,6 @@ class Step:
             taken = one.take(gradient, ratio, method.momentum, method.nesterov)
             if way is Way.PACKET:
                 self.offered.append(taken)
-        # All ranks have a packet, if only some have values for it.
-        if Way.PACKET not in self.ways:
-            return [nothing, mark]
-        packet, self.decoded = replica.codec.encode(self.offered)
-        return [packet, mark]
 
     def _keep_absent(self, marks: set[int]) -> int:
         """Takes back what was accumulated, and sent, for parameters that no rank has a gradient of;
@@ -311,6 +345,8 @@ class Step:
             ones, self._of(Way.CHUNKS, results), places, parts, strict=True
         ):
             result[at] = part
+            if self.replica.measures.wants_energy:
+                self.replica.measures.add_energy(one.is_matrix, one.velocity, one.velocity[at])
             one.sent_exactly(at, self.replica.method.masks_momentum)
         return n_bytes + n_of_values
 
