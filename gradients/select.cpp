@@ -2,14 +2,15 @@
 // about is; those above it are looked at closely, and the histogram has no part in the result.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <limits>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "base/run_guarded.hpp"
+#include "gradients/kernels/corrections.hpp"
+#include "gradients/kernels/kernels.hpp"
+#include "gradients/kernels/keys.hpp"
 #include "gradients/workspace.hpp"
 
 namespace cfck {
@@ -19,20 +20,15 @@ namespace {
 // Exponent and four bits of the mantissa.
 constexpr unsigned kBinShift = 19;
 constexpr std::size_t kBins = std::size_t{1} << (31 - kBinShift);
-// So many values are looked at together.
-constexpr std::size_t kLine = 16;
+using Counts = std::array<std::uint32_t, kBins>;
 // A histogram takes one of up to kMaxStep runs, and about kSample values at least.
 constexpr std::size_t kRun = 64;
-constexpr std::size_t kMaxStep = 32;
+constexpr std::size_t kMaxStep = 128;
 constexpr std::size_t kSample = std::size_t{1} << 15;
 // The values of a block stay in the cache between accumulation and the look for candidates.
 constexpr std::size_t kBlock = 2048;
 // More candidates than twice the number of values that are wanted and so many are not kept.
 constexpr std::size_t kMostSpare = std::size_t{1} << 16;
-
-std::uint32_t magnitude(float value) noexcept {
-  return std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
-}
 
 // Returns a magnitude that about `n_wanted` of n values reach: fewer, if the sample was unlucky.
 // value_of(i) is value i.
@@ -41,7 +37,7 @@ std::uint32_t guess_threshold(std::size_t n, std::size_t n_wanted, const ValueOf
   if (n_wanted >= n) {
     return 0;
   }
-  std::array<std::uint32_t, kBins> counts{};
+  Counts counts{};
   const std::size_t step = std::clamp<std::size_t>(n / kSample, 1, kMaxStep);
   for (std::size_t run = 0; run < n; run += kRun * step) {
     const std::size_t end = std::min(n, run + kRun);
@@ -59,22 +55,21 @@ std::uint32_t guess_threshold(std::size_t n, std::size_t n_wanted, const ValueOf
   return static_cast<std::uint32_t>(bin << kBinShift);
 }
 
-// The lower of two keys is that of the value that counts: of the larger magnitude, or lower index.
-std::uint64_t key_of(std::uint32_t of_value, std::size_t index) noexcept {
-  return std::uint64_t{0x7fffffffU - of_value} << 32 | index;
-}
-
 // Keys of values that may be among the largest ones, of which so many are wanted.
 struct Candidates {
   std::vector<std::uint64_t>& keys;
   std::size_t n_wanted;
   std::uint32_t threshold;  // that values have to reach
+  const GradientKernels& kernels;
   bool are_in_order = true;
 
-  void add(float value, std::size_t index) {
-    if (magnitude(value) >= threshold) {
-      keys.push_back(key_of(magnitude(value), index));
-    }
+  // Adds those of a block of values, of which the first has this index.
+  void add(std::span<const float> block, std::size_t first) {
+    std::uint64_t found[kBlock];
+    const std::size_t n_found = kernels.find(block.data(), block.size(), threshold,
+                                             static_cast<std::uint32_t>(first), found);
+    keys.insert(keys.end(), found, found + n_found);
+    drop_most();
   }
 
   // Where many values are equal, or the threshold is much too low, drops those that do not count:
@@ -86,50 +81,47 @@ struct Candidates {
     const auto last = keys.begin() + static_cast<std::ptrdiff_t>(n_wanted - 1);
     std::nth_element(keys.begin(), last, keys.end());
     // Values that are looked at later have higher indices, so that equal ones do not count.
-    threshold = 0x7fffffffU - static_cast<std::uint32_t>(*last >> 32) + 1;
+    threshold = magnitude_of(*last) + 1;
     keys.resize(n_wanted);
     are_in_order = false;
   }
+
+  // Puts candidates into the order of their indices.
+  void finish() const {
+    if (!are_in_order) {
+      std::ranges::sort(keys, {}, index_of);
+    }
+  }
 };
 
-// Adds those of the values [first, end).
-void find_candidates(std::span<const float> values, std::size_t first, std::size_t end,
-                     Candidates& candidates) {
-  const auto look_at = [&](std::size_t i) { candidates.add(values[i], i); };
-  const std::uint32_t threshold = candidates.threshold;
-  std::size_t i = first;
-  for (; i + kLine <= end; i += kLine) {
-    std::uint32_t largest = 0;
-    for (std::size_t j = 0; j < kLine; ++j) {
-      largest = std::max(largest, magnitude(values[i + j]));
-    }
-    if (largest >= threshold) {
-      for (std::size_t j = i; j < i + kLine; ++j) look_at(j);
-    }
-  }
-  for (; i < end; ++i) look_at(i);
-  candidates.drop_most();
-}
-
-// Puts candidates into the order of their indices.
-void finish(const Candidates& candidates) {
-  if (!candidates.are_in_order) {
-    std::ranges::sort(candidates.keys, {},
-                      [](std::uint64_t key) { return static_cast<std::uint32_t>(key); });
-  }
-}
-
-// Puts the indices of the lowest keys into `indices`. Requires: as many candidates, at least one.
-void keep_lowest(const std::vector<std::uint64_t>& candidates, std::vector<std::uint64_t>& keys,
-                 std::span<std::uint32_t> indices) {
-  keys = candidates;
-  const auto last = keys.begin() + static_cast<std::ptrdiff_t>(indices.size() - 1);
-  std::nth_element(keys.begin(), last, keys.end());
-  const std::uint64_t highest = *last;
-  auto to = indices.begin();
+// Returns the bin that holds the last of the lowest keys, of which so many are wanted, and leaves
+// in `n_wanted` how many of them are in it.
+std::uint32_t last_bin(const std::vector<std::uint64_t>& candidates, std::size_t& n_wanted) {
+  Counts counts{};
   for (const std::uint64_t key : candidates) {
-    if (key <= highest) *to++ = static_cast<std::uint32_t>(key);
+    ++counts[magnitude_of(key) >> kBinShift];
   }
+  std::size_t bin = kBins - 1;
+  for (; counts[bin] < n_wanted; --bin) {
+    n_wanted -= counts[bin];
+  }
+  return static_cast<std::uint32_t>(bin);
+}
+
+// Returns the highest of the n lowest keys. Requires: as many candidates, at least one.
+std::uint64_t highest_of_lowest(const std::vector<std::uint64_t>& candidates, std::size_t n,
+                                std::vector<std::uint64_t>& keys) {
+  if (candidates.size() == n) {
+    return std::numeric_limits<std::uint64_t>::max();
+  }
+  keys.clear();
+  const std::uint32_t bin = last_bin(candidates, n);
+  for (const std::uint64_t key : candidates) {
+    if (magnitude_of(key) >> kBinShift == bin) keys.push_back(key);
+  }
+  const auto last = keys.begin() + static_cast<std::ptrdiff_t>(n - 1);
+  std::nth_element(keys.begin(), last, keys.end());
+  return *last;
 }
 
 // Looks for candidates among all values until there are enough.
@@ -139,76 +131,80 @@ void find_enough(std::span<const float> values, std::size_t n_wanted,
     const std::uint32_t threshold =
         guess_threshold(values.size(), n_looked_for, [&](std::size_t i) { return values[i]; });
     candidates.clear();
-    Candidates found{candidates, n_wanted, threshold};
+    Candidates found{candidates, n_wanted, threshold, gradient_kernels()};
     for (std::size_t first = 0; first < values.size(); first += kBlock) {
-      find_candidates(values, first, std::min(values.size(), first + kBlock), found);
+      found.add(values.subspan(first, std::min(kBlock, values.size() - first)), first);
     }
-    finish(found);
+    found.finish();
   }
 }
 
-// Puts the indices of the largest values into `indices`. If the candidates are fewer, others are
+// Keeps the largest values, in the order of their indices. If the candidates are fewer, others are
 // looked for.
-void keep_largest(std::span<const float> values, std::span<std::uint32_t> indices,
-                  GradientWorkspace::Memory& memory) {
+void keep_largest(std::span<const float> of_tensor, std::span<std::uint32_t> indices,
+                  std::span<float> values, GradientWorkspace::Memory& memory) {
   if (indices.empty()) {
     return;
   }
-  find_enough(values, indices.size(), memory.candidates);
-  keep_lowest(memory.candidates, memory.keys, indices);
-}
-
-// Momentum correction of single values: what v becomes, after u if there is one.
-struct WithoutMomentum {
-  float value(float g, float /*u*/, float v) const { return v + g; }
-};
-struct PlainMomentum {
-  float m;
-  float momentum(float g, float u) const { return m * u + g; }
-  float value(float g, float u, float v) const { return v + momentum(g, u); }
-};
-struct NesterovMomentum {
-  float m;
-  float momentum(float g, float u) const { return m * (u + g); }
-  float value(float g, float u, float v) const { return v + momentum(g, u) + g; }
-};
-
-// Values of its own, and no references: the compiler makes vectors of it.
-template <class Correction>
-void accumulate_block(const float* g, [[maybe_unused]] float* u, float* v, std::size_t n,
-                      Correction correction) {
-  for (std::size_t i = 0; i < n; ++i) {
-    if constexpr (std::is_same_v<Correction, WithoutMomentum>) {
-      v[i] = correction.value(g[i], 0.0F, v[i]);
-    } else {
-      const float before = u[i];
-      u[i] = correction.momentum(g[i], before);
-      v[i] = correction.value(g[i], before, v[i]);
+  find_enough(of_tensor, indices.size(), memory.candidates);
+  const std::uint64_t highest = highest_of_lowest(memory.candidates, indices.size(), memory.keys);
+  std::size_t n = 0;
+  for (const std::uint64_t key : memory.candidates) {
+    if (key <= highest) {
+      indices[n] = index_of(key);
+      if (!values.empty()) values[n] = value_of(key);
+      ++n;
     }
   }
 }
+
+// What is accumulated, and how: without momentum, u is empty.
+struct Accumulation {
+  std::span<const float> g;
+  std::span<float> u;
+  std::span<float> v;
+  MomentumOptions options;
+
+  void add(std::size_t first, std::size_t n, const GradientKernels& kernels) const {
+    if (u.empty()) {
+      kernels.add(&g[first], &v[first], n);
+    } else {
+      const auto add_corrected = options.nesterov ? kernels.add_nesterov : kernels.add_momentum;
+      add_corrected(&g[first], &u[first], &v[first], n, options.factor);
+    }
+  }
+
+  std::uint32_t guess(std::size_t n_wanted) const {
+    const auto with = [&](const auto& value_of) {
+      return guess_threshold(g.size(), n_wanted, value_of);
+    };
+    if (u.empty()) {
+      return with([&](std::size_t i) { return v[i] + g[i]; });
+    }
+    if (options.nesterov) {
+      return with([&, correction = NesterovMomentum{options.factor}](std::size_t i) {
+        return correction.value(g[i], u[i], v[i]);
+      });
+    }
+    return with([&, correction = PlainMomentum{options.factor}](std::size_t i) {
+      return correction.value(g[i], u[i], v[i]);
+    });
+  }
+};
 
 // Accumulates block by block, and looks for candidates while a block is in the cache.
-template <class Correction>
-void accumulate(std::span<const float> gradient, std::span<float> momentum,
-                std::span<float> velocity, const Correction correction, std::size_t n_wanted,
+void accumulate(const Accumulation& how, std::size_t n_wanted,
                 std::vector<std::uint64_t>& candidates) {
-  constexpr bool kHasMomentum = !std::is_same_v<Correction, WithoutMomentum>;
-  const float* const g = gradient.data();
-  float* const u = momentum.data();
-  float* const v = velocity.data();
-  Candidates found{candidates, n_wanted,
-                   guess_threshold(gradient.size(), n_wanted, [&](std::size_t i) {
-                     return correction.value(g[i], kHasMomentum ? u[i] : 0.0F, v[i]);
-                   })};
-  for (std::size_t first = 0; first < gradient.size(); first += kBlock) {
-    const std::size_t end = std::min(gradient.size(), first + kBlock);
-    accumulate_block(g + first, kHasMomentum ? u + first : u, v + first, end - first, correction);
+  const GradientKernels& kernels = gradient_kernels();
+  Candidates found{candidates, n_wanted, how.guess(n_wanted), kernels};
+  for (std::size_t first = 0; first < how.g.size(); first += kBlock) {
+    const std::size_t n = std::min(kBlock, how.g.size() - first);
+    how.add(first, n, kernels);
     if (n_wanted != 0) {
-      find_candidates(velocity, first, end, found);
+      found.add(how.v.subspan(first, n), first);
     }
   }
-  finish(found);
+  found.finish();
 }
 
 Result<void> check(std::size_t n_values, std::size_t n_wanted) {
@@ -231,34 +227,30 @@ Result<void> select_largest(std::span<const float> values, std::span<std::uint32
     CFCK_TRY(gradients::check(values.size(), indices.size()));
     GradientWorkspace::Memory& memory = GradientMemory::of(workspace);
     memory.candidates.clear();
-    gradients::keep_largest(values, indices, memory);
+    gradients::keep_largest(values, indices, {}, memory);
     return {};
   });
 }
 
 Result<void> accumulate_and_select(std::span<const float> gradient, std::span<float> momentum,
                                    std::span<float> velocity, const MomentumOptions& options,
-                                   std::span<std::uint32_t> indices, GradientWorkspace& workspace) {
+                                   std::span<std::uint32_t> indices, std::span<float> values,
+                                   GradientWorkspace& workspace) {
   return detail::run_guarded([&]() -> Result<void> {
     if (velocity.size() != gradient.size() ||
         (!momentum.empty() && momentum.size() != gradient.size())) {
       return invalid_argument("gradient, momentum and velocity have different lengths");
     }
+    if (!values.empty() && values.size() != indices.size()) {
+      return invalid_argument("there is space for " + std::to_string(indices.size()) +
+                              " indices and " + std::to_string(values.size()) + " values");
+    }
     CFCK_TRY(gradients::check(gradient.size(), indices.size()));
     GradientWorkspace::Memory& memory = GradientMemory::of(workspace);
     memory.candidates.clear();
-    const auto with = [&](const auto& correction) {
-      gradients::accumulate(gradient, momentum, velocity, correction, indices.size(),
-                            memory.candidates);
-    };
-    if (momentum.empty()) {
-      with(gradients::WithoutMomentum{});
-    } else if (options.nesterov) {
-      with(gradients::NesterovMomentum{options.factor});
-    } else {
-      with(gradients::PlainMomentum{options.factor});
-    }
-    gradients::keep_largest(velocity, indices, memory);
+    gradients::accumulate({gradient, momentum, velocity, options}, indices.size(),
+                          memory.candidates);
+    gradients::keep_largest(velocity, indices, values, memory);
     return {};
   });
 }

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import torch
-from cfck import _native
+from cfck._distributed.accumulation import Accumulated
 from cfck.distributed import GradientCodec, SparseGradient, select_largest
 from safetensors.torch import load_file
 
@@ -45,7 +45,7 @@ def times(ratio: float, repetitions: int) -> dict[str, float]:
     gradient = one.repeat(SPEED_VALUES // one.numel() + 1)[:SPEED_VALUES].contiguous()
     k = math.ceil(ratio * SPEED_VALUES)
     codec = GradientCodec()
-    ours, theirs = _Ours(gradient, k, codec), _Torch(gradient, k)
+    ours, theirs = _Ours(gradient, ratio, codec), _Torch(gradient, k)
     total = torch.zeros(SPEED_VALUES)
     calls: dict[str, Callable[[], None]] = {
         "select and pack": ours.step,
@@ -63,28 +63,17 @@ def times(ratio: float, repetitions: int) -> dict[str, float]:
 
 
 class _Ours:
-    def __init__(self, gradient: torch.Tensor, k: int, codec: GradientCodec) -> None:
-        self.gradient, self.codec = gradient, codec
-        self.momentum, self.velocity = torch.zeros_like(gradient), torch.zeros_like(gradient)
-        self.indices = torch.empty(k, dtype=torch.int32)
+    """What the hook does with one tensor."""
+
+    def __init__(self, gradient: torch.Tensor, ratio: float, codec: GradientCodec) -> None:
+        self.gradient, self.ratio, self.codec = gradient, ratio, codec
+        self.tensor = Accumulated("gradient", torch.nn.Parameter(gradient.view(1, -1)), True)
         self.packet = torch.empty(0, dtype=torch.uint8)
 
     def step(self) -> None:
-        n = self.gradient.numel()
-        _native.accumulate_and_select(
-            self.gradient.data_ptr(),
-            self.momentum.data_ptr(),
-            self.velocity.data_ptr(),
-            n,
-            MOMENTUM,
-            False,
-            self.indices.data_ptr(),
-            len(self.indices),
-        )
-        values = self.velocity[self.indices]
-        self.packet, (decoded,) = self.codec.encode([SparseGradient(n, self.indices, values)])
-        self.velocity[self.indices] = values.sub_(decoded)
-        self.momentum[self.indices] = 0
+        taken = self.tensor.take(self.gradient, self.ratio, MOMENTUM, nesterov=False)
+        self.packet, (decoded,) = self.codec.encode([taken])
+        self.tensor.sent(taken, decoded, masks_momentum=True)
 
 
 class _Torch:

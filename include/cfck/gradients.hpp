@@ -99,7 +99,9 @@ CFCK_API Result<void> select_largest(std::span<const float> values,
 // Momentum correction and accumulation (Lin et al., Deep Gradient Compression, 2018): with momentum
 // m, u becomes m u + g, and v becomes v + u; with Nesterov, u becomes m (u + g), and v becomes
 // v + u + g. Without `momentum` (an empty span) v becomes v + g. Then selects the largest values of
-// v, as select_largest() does. All spans but `indices` have the same length, or kInvalidArgument.
+// v, as select_largest() does, and puts them into `values`, which may be empty: then only their
+// indices are wanted. All spans but `indices` and `values` have the same length, and these two
+// likewise, or kInvalidArgument.
 struct MomentumOptions {
   float factor = 0.9F;
   bool nesterov = false;
@@ -108,6 +110,15 @@ CFCK_API Result<void> accumulate_and_select(std::span<const float> gradient,
                                             std::span<float> momentum, std::span<float> velocity,
                                             const MomentumOptions& options,
                                             std::span<std::uint32_t> indices,
-                                            GradientWorkspace& workspace);
+                                            std::span<float> values, GradientWorkspace& workspace);
+
+// Keeps what was lost of the values that were sent, so that it is sent later: velocity[indices[i]]
+// becomes values[i] - decoded[i], or 0 where that is not finite, and momentum[indices[i]] becomes 0
+// (momentum factor masking), unless `momentum` is empty. Nothing is changed after an error:
+// kInvalidArgument for an index that is not below the length of `velocity`, and for spans whose
+// lengths differ.
+CFCK_API Result<void> keep_unsent(std::span<const std::uint32_t> indices,
+                                  std::span<const float> values, std::span<const float> decoded,
+                                  std::span<float> momentum, std::span<float> velocity);
 
 }  // namespace cfck

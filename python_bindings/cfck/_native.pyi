@@ -85,9 +85,14 @@ def add_gradients(address: int, n_bytes: int, weight: float, tensors: Sequence[t
 def select_largest(values: int, n_values: int, indices: int, n_wanted: int) -> None:
     """Finds the indices of the largest magnitudes."""
 
-def accumulate_and_select(gradient: int, momentum: int, velocity: int, n_values: int, factor: float, nesterov: bool, indices: int, n_wanted: int) -> None:
+def accumulate_and_select(gradient: int, momentum: int, velocity: int, n_values: int, factor: float, nesterov: bool, indices: int, values: int, n_wanted: int) -> None:
     """
-    Momentum correction, accumulation, and the same; address 0: no momentum.
+    Momentum correction, accumulation, and the same; address 0: no momentum. Puts the values beside their indices.
+    """
+
+def keep_unsent(indices: int, values: int, decoded: int, n_sent: int, momentum: int, velocity: int, n_values: int) -> None:
+    """
+    Leaves in velocity what was lost of values that were sent, and zeros in momentum; address 0: no momentum.
     """
 
 def max_message_bytes(dtype: str, shape: Sequence[int], options: EncodeOptions) -> int:

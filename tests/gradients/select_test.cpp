@@ -7,9 +7,12 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "base/cpu/level.hpp"
 #include "cfck/gradients.hpp"
+#include "gradients/kernels/kernels.hpp"
 #include "gradients/workspace.hpp"
 
 namespace cfck::test {
@@ -33,6 +36,18 @@ std::vector<std::uint32_t> select(const std::vector<float>& values, std::size_t 
   GradientWorkspace workspace;
   EXPECT_TRUE(select_largest(values, indices, workspace));
   return indices;
+}
+
+std::vector<float> at(const std::vector<float>& values, const std::vector<std::uint32_t>& indices) {
+  std::vector<float> found;
+  for (const std::uint32_t index : indices) found.push_back(values[index]);
+  return found;
+}
+
+std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
+  std::vector<std::uint32_t> found;
+  for (const float value : values) found.push_back(std::bit_cast<std::uint32_t>(value));
+  return found;
 }
 
 std::vector<float> random_values(std::size_t n, unsigned seed) {
@@ -82,7 +97,7 @@ TEST(SelectLargest, MemoryIsInProportionToWhatIsWanted) {
     ASSERT_TRUE(select_largest(values, indices, workspace));
     EXPECT_EQ(indices, naive(values, kWanted));
     std::vector<float> velocity(kValues, 0.0F);
-    ASSERT_TRUE(accumulate_and_select(values, {}, velocity, {}, indices, workspace));
+    ASSERT_TRUE(accumulate_and_select(values, {}, velocity, {}, indices, {}, workspace));
     EXPECT_EQ(indices, naive(values, kWanted));
     const GradientWorkspace::Memory& memory = GradientMemory::of(workspace);
     EXPECT_LT(memory.candidates.capacity() + memory.keys.capacity(), kValues);
@@ -139,10 +154,12 @@ TEST(AccumulateAndSelect, IsMomentumCorrection) {
       }
       std::vector<std::uint32_t> indices(100);
       GradientWorkspace workspace;
-      ASSERT_TRUE(accumulate_and_select(g, u, v, {0.9F, nesterov}, indices, workspace));
+      std::vector<float> values(100);
+      ASSERT_TRUE(accumulate_and_select(g, u, v, {0.9F, nesterov}, indices, values, workspace));
       EXPECT_EQ(u, expected_u);
       EXPECT_EQ(v, expected);
       EXPECT_EQ(indices, naive(v, 100));
+      EXPECT_EQ(values, at(v, indices));
     }
   }
 }
@@ -151,8 +168,94 @@ TEST(AccumulateAndSelect, RefusesOtherLengths) {
   std::vector<float> three(3);
   std::vector<float> two(2);
   GradientWorkspace workspace;
-  EXPECT_FALSE(accumulate_and_select(three, {}, two, {}, {}, workspace));
-  EXPECT_FALSE(accumulate_and_select(three, two, three, {}, {}, workspace));
+  EXPECT_FALSE(accumulate_and_select(three, {}, two, {}, {}, {}, workspace));
+  EXPECT_FALSE(accumulate_and_select(three, two, three, {}, {}, {}, workspace));
+  std::vector<std::uint32_t> index(1);
+  EXPECT_FALSE(accumulate_and_select(three, {}, three, {}, index, two, workspace));
+}
+
+// Values are made of the keys that were compared: no bit of them is another one.
+TEST(AccumulateAndSelect, GivesTheBitsOfValues) {
+  const std::vector<float> g(64, 0.0F);
+  std::vector<float> v(64, -0.0F);
+  v[3] = std::bit_cast<float>(0xffc00123U);
+  v[5] = std::bit_cast<float>(0x7fffffffU);
+  v[8] = -std::numeric_limits<float>::infinity();
+  v[9] = -std::numeric_limits<float>::denorm_min();
+  std::vector<std::uint32_t> indices(64);
+  std::vector<float> values(64);
+  GradientWorkspace workspace;
+  ASSERT_TRUE(accumulate_and_select(g, {}, v, {}, indices, values, workspace));
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    EXPECT_EQ(indices[i], i);
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(values[i]), std::bit_cast<std::uint32_t>(v[i]));
+  }
+}
+
+// The kernels of each level of the CPU find and add what those of the baseline do.
+TEST(GradientKernels, LevelsAgree) {
+  using gradients::GradientKernels;
+  const GradientKernels& reference = gradients::gradient_kernels_of(CpuLevel::kBaseline);
+  for (const std::size_t n : {0, 1, 15, 16, 33, 1000}) {
+    std::vector<float> values = random_values(n, 8);
+    if (n > 20) values[20] = std::numeric_limits<float>::quiet_NaN();
+    if (n > 32) values[32] = -0.0F;
+    const std::vector<float> momentum = random_values(n, 9);
+    for (int number = 0; number <= static_cast<int>(detail::cpu_level()); ++number) {
+      const GradientKernels& kernels = gradients::gradient_kernels_of(CpuLevel(number));
+      for (const std::uint32_t threshold : {0U, 1U, magnitude(1.0F), 0x7f800000U, 0x80000000U}) {
+        std::vector<std::uint64_t> expected(n);
+        std::vector<std::uint64_t> found(n);
+        expected.resize(reference.find(values.data(), n, threshold, 0xfffff000U, expected.data()));
+        found.resize(kernels.find(values.data(), n, threshold, 0xfffff000U, found.data()));
+        EXPECT_EQ(found, expected);
+        const auto reaches = [&](float value) { return magnitude(value) >= threshold; };
+        EXPECT_EQ(found.size(), std::size_t(std::ranges::count_if(values, reaches)));
+      }
+      for (const auto add : {&GradientKernels::add_momentum, &GradientKernels::add_nesterov}) {
+        std::vector<float> u[2] = {momentum, momentum};
+        std::vector<float> v[2] = {values, values};
+        (reference.*add)(momentum.data(), u[0].data(), v[0].data(), n, 0.9F);
+        (kernels.*add)(momentum.data(), u[1].data(), v[1].data(), n, 0.9F);
+        EXPECT_EQ(bits_of(u[0]), bits_of(u[1]));
+        EXPECT_EQ(bits_of(v[0]), bits_of(v[1]));
+      }
+      std::vector<float> v[2] = {values, values};
+      reference.add(momentum.data(), v[0].data(), n);
+      kernels.add(momentum.data(), v[1].data(), n);
+      EXPECT_EQ(bits_of(v[0]), bits_of(v[1]));
+    }
+  }
+}
+
+TEST(KeepUnsent, LeavesWhatWasLost) {
+  std::vector<float> velocity{1, 2, 3, 4, 5};
+  std::vector<float> momentum{1, 1, 1, 1, 1};
+  const std::vector<std::uint32_t> indices{0, 2, 3};
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> values{1, 3, infinity};
+  const std::vector<float> decoded{0.75F, 3.5F, infinity};
+  ASSERT_TRUE(keep_unsent(indices, values, decoded, momentum, velocity));
+  EXPECT_EQ(velocity, (std::vector<float>{0.25F, 2, -0.5F, 0, 5}));
+  EXPECT_EQ(momentum, (std::vector<float>{0, 1, 0, 0, 1}));
+  ASSERT_TRUE(keep_unsent(indices, decoded, values, {}, velocity));
+  EXPECT_EQ(velocity, (std::vector<float>{-0.25F, 2, 0.5F, 0, 5}));
+}
+
+TEST(KeepUnsent, RefusesWhatDoesNotBelongTogether) {
+  std::vector<float> velocity{1, 2, 3};
+  const std::vector<float> before = velocity;
+  const std::vector<std::uint32_t> indices{0, 3};
+  const std::vector<float> two(2);
+  std::vector<float> one(1);
+  const auto error = keep_unsent(indices, two, two, {}, velocity).error();
+  EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(error.message.find("index 3 is not below the 3 values"), std::string::npos);
+  const std::vector<std::uint32_t> first{0, 1};
+  EXPECT_FALSE(keep_unsent(first, one, two, {}, velocity));
+  EXPECT_FALSE(keep_unsent(first, two, one, {}, velocity));
+  EXPECT_FALSE(keep_unsent(first, two, two, one, velocity));
+  EXPECT_EQ(velocity, before);
 }
 
 }  // namespace

@@ -67,7 +67,9 @@ class Accumulated:
         if not is_on_host(gradient):
             self._accumulate(gradient, factor, nesterov)
             return chosen(self.velocity, select_largest(self.velocity, k))
+        # Unsigned integers of 32 bits, as packets take them.
         indices = torch.empty(k, dtype=torch.int32, device="cpu")
+        values = torch.empty(k, dtype=torch.float32, device="cpu")
         _native.accumulate_and_select(
             gradient.data_ptr(),
             0 if self.momentum is None else self.momentum.data_ptr(),
@@ -76,9 +78,10 @@ class Accumulated:
             factor,
             nesterov,
             indices.data_ptr(),
+            values.data_ptr(),
             k,
         )
-        return chosen(self.velocity, indices.to(torch.int64) & 0xFFFFFFFF)
+        return SparseGradient(self.n, indices, values)
 
     def _move_to(self, device: torch.device) -> None:
         self.velocity = self.velocity.to(device)
@@ -96,7 +99,19 @@ class Accumulated:
 
     def sent(self, offered: SparseGradient, decoded: torch.Tensor, masks_momentum: bool) -> None:
         """Keeps what was not sent: the errors of values. What is not finite leaves nothing."""
-        self._leave(offered.indices, unsent(offered.values, decoded), masks_momentum)
+        if not is_on_host(self.velocity):
+            self._leave(offered.indices, unsent(offered.values, decoded), masks_momentum)
+            return
+        masked = self._masked(offered.indices, masks_momentum)
+        _native.keep_unsent(
+            offered.indices.data_ptr(),
+            offered.values.data_ptr(),
+            decoded.data_ptr(),
+            offered.indices.numel(),
+            0 if masked is None else masked.data_ptr(),
+            self.velocity.data_ptr(),
+            self.n,
+        )
 
     def sent_exactly(self, places: torch.Tensor, masks_momentum: bool) -> None:
         """Nothing is left of the values in some places: all ranks have got them as they were."""
@@ -107,5 +122,10 @@ class Accumulated:
     ) -> None:
         places = places.to(self.velocity.device)
         self.velocity[places] = left.to(places.device) if isinstance(left, torch.Tensor) else left
-        if masks_momentum and self.momentum is not None and places.numel() < self.n:
-            self.momentum[places] = 0
+        masked = self._masked(places, masks_momentum)
+        if masked is not None:
+            masked[places] = 0
+
+    def _masked(self, places: torch.Tensor, masks_momentum: bool) -> torch.Tensor | None:
+        """The momentum, where that of what was sent becomes 0: not where all is sent."""
+        return self.momentum if masks_momentum and places.numel() < self.n else None

@@ -98,12 +98,24 @@ void select_indices(std::uintptr_t values, std::uint64_t n_values, std::uintptr_
 
 void accumulate_indices(std::uintptr_t gradient, std::uintptr_t momentum, std::uintptr_t velocity,
                         std::uint64_t n_values, float factor, bool nesterov, std::uintptr_t indices,
-                        std::uint64_t n_wanted) {
+                        std::uintptr_t values, std::uint64_t n_wanted) {
   take(without_gil([&] {
     return accumulate_and_select(span_at<const float>(gradient, n_values),
                                  span_at<float>(momentum, momentum == 0 ? 0 : n_values),
                                  span_at<float>(velocity, n_values), {factor, nesterov},
-                                 span_at<std::uint32_t>(indices, n_wanted), gradient_workspace());
+                                 span_at<std::uint32_t>(indices, n_wanted),
+                                 span_at<float>(values, n_wanted), gradient_workspace());
+  }));
+}
+
+void keep_unsent_values(std::uintptr_t indices, std::uintptr_t values, std::uintptr_t decoded,
+                        std::uint64_t n_sent, std::uintptr_t momentum, std::uintptr_t velocity,
+                        std::uint64_t n_values) {
+  take(without_gil([&] {
+    return keep_unsent(span_at<const std::uint32_t>(indices, n_sent),
+                       span_at<const float>(values, n_sent), span_at<const float>(decoded, n_sent),
+                       span_at<float>(momentum, momentum == 0 ? 0 : n_values),
+                       span_at<float>(velocity, n_values));
   }));
 }
 
@@ -125,8 +137,13 @@ void bind_gradients(nb::module_& module) {
   module.def("select_largest", &select_indices, "values"_a, "n_values"_a, "indices"_a, "n_wanted"_a,
              "Finds the indices of the largest magnitudes.");
   module.def("accumulate_and_select", &accumulate_indices, "gradient"_a, "momentum"_a, "velocity"_a,
-             "n_values"_a, "factor"_a, "nesterov"_a, "indices"_a, "n_wanted"_a,
-             "Momentum correction, accumulation, and the same; address 0: no momentum.");
+             "n_values"_a, "factor"_a, "nesterov"_a, "indices"_a, "values"_a, "n_wanted"_a,
+             "Momentum correction, accumulation, and the same; address 0: no momentum. Puts the "
+             "values beside their indices.");
+  module.def("keep_unsent", &keep_unsent_values, "indices"_a, "values"_a, "decoded"_a, "n_sent"_a,
+             "momentum"_a, "velocity"_a, "n_values"_a,
+             "Leaves in velocity what was lost of values that were sent, and zeros in momentum; "
+             "address 0: no momentum.");
 }
 
 }  // namespace cfck::python

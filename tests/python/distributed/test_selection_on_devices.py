@@ -149,7 +149,7 @@ def test_what_is_sent_alone_is_copied_to_the_host(momentum, nesterov):
             total_there = Away(weights(n))
             codec.add(packet, [total_there], 0.5)
         assert device.copied == [k, k]
-        assert torch.equal(found.indices, expected.indices)
+        assert torch.equal(found.indices, expected.indices.to(torch.int64))
         assert bits(found.values) == bits(expected.values)
         assert bits(there.velocity.held) == bits(here.velocity)
         if momentum:
