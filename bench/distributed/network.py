@@ -63,10 +63,14 @@ def links(n: int) -> Iterator[list[str]]:
         yield names
 
 
+def burst_of(megabits: int) -> int:
+    """Bytes that go through a link at once, where none went before."""
+    return max(_LEAST_BURST, megabits * 1_000_000 // 8 // 1000)
+
+
 def limit(names: list[str], megabits: int) -> None:
     """So many Mbit/s go through the links from now on; what is on its way is not lost."""
-    burst = max(_LEAST_BURST, megabits * 1_000_000 // 8 // 1000)
-    rate = ("rate", f"{megabits}mbit", "burst", str(burst), "latency", _LATENCY)
+    rate = ("rate", f"{megabits}mbit", "burst", str(burst_of(megabits)), "latency", _LATENCY)
     for rank, name in enumerate(names):
         for space, device in ((_hub_of(name), _port(rank)), (name, INTERFACE)):
             _in(space, "tc", "qdisc", "replace", "dev", device, "root", "tbf", *rate)

@@ -10,6 +10,7 @@ count: headers, steps, tables.
 from __future__ import annotations
 
 import functools
+import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any, ClassVar
 import cfck
 import cfck.numpy
 import torch
+import torch.multiprocessing
 from cfck._embedding_bench.codes import quantise
 from cfck._embedding_bench.encoders import OURS, ByteEncoder, Encoder, encoders
 from cfck.embeddings import RowCodec, Rows, absolute_error
@@ -27,7 +29,8 @@ from common.driver import Benchmark
 from common.measure import alternate_samples
 from common.targets import COLUMNS as TARGET_COLUMNS
 from common.targets import Goal, Targets
-from embeddings import data, models
+from distributed import network
+from embeddings import data, exchange_ranks, models, speed_up
 
 BOUNDS = (0.01, 0.03, 0.05)
 PEERS = ("zstd-1", "lz4", "huffman")
@@ -40,6 +43,8 @@ LARGE_BOUND = 0.03
 SPEED_GOAL = Goal(1.0, 1.0, text=TIMES)
 EPOCHS, FACTOR_EPOCHS = 6, 3
 TURNS, REPETITIONS = 4, 10
+# Rows that have pages of their own, if they are measured alone.
+KINDS = {("speed",): "-speed", ("speed_up",): "-speed-up"}
 # The rate at which row_dictionary saves bytes wherever it can, and that of 10 Gbit/s.
 SLOW_NETWORK, FAST_NETWORK = 1.25e7, 1.25e9
 
@@ -57,6 +62,7 @@ class Embeddings(Benchmark):
         self.lines: list[list[str]] = []
         self.remaining: dict[float, float] = {}
         self.auc = ""
+        self.speed_ups: list[speed_up.Result] = []
 
     @functools.cached_property
     def ratings(self) -> data.Ratings:
@@ -161,6 +167,31 @@ class Embeddings(Benchmark):
         name, _, rows = self.large
         self._speed(f"{name}, batch 131,072", [rows], LARGE_BOUND)
 
+    def speed_up(self) -> None:
+        """The formula against steps in namespaces; skipped where these cannot be made."""
+        quick = self.options.quick
+        n_rounds = speed_up.QUICK_ROUNDS if quick else speed_up.ROUNDS
+        try:
+            with network.links(speed_up.RANKS) as spaces:
+                self.speed_ups = speed_up.measure(
+                    functools.partial(self._time_ranks, spaces), n_rounds, self.say
+                )
+        except network.NotAllowed as reason:
+            self.say(f"skipped speed_up: {reason}")
+            self.targets.skip("speed_up", "-", str(reason))
+            return
+        speed_up.judge(self.speed_ups, self.targets)
+
+    def _time_ranks(
+        self, spaces: list[str], limits: list[int], batch: int, n_rounds: int
+    ) -> dict[str, Any]:
+        store, out = self.scratch / f"store-{batch}", self.scratch / f"out-{batch}"
+        folder = data.movielens_folder()
+        arguments = (str(store), folder and str(folder), str(out), spaces, limits, batch, n_rounds)
+        torch.multiprocessing.spawn(exchange_ranks.measure, arguments, nprocs=len(spaces))
+        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        return found
+
     def _speed(self, case: str, step: list[torch.Tensor], bound: float) -> None:
         codec = RowCodec(FAST_NETWORK)
         zstd = encoders(codec)[0]["zstd-1"]
@@ -205,6 +236,7 @@ class Embeddings(Benchmark):
         "large": large_table,
         "files": in_files,
         "speed": speed,
+        "speed_up": speed_up,
     }
 
     def fail(self, row: str, reason: str) -> None:
@@ -223,13 +255,16 @@ class Embeddings(Benchmark):
         return found
 
     def files(self, facts: dict[str, str], command: str) -> dict[str, str]:
-        """One page; that of speeds alone has a name of its own."""
+        """One page; those of speeds or speed-ups alone have names of their own."""
         head = report.page_head("Lookups of embedding tables", command, facts)
         body = ["", "## Targets", "", report.markdown_table(TARGET_COLUMNS, self.targets.lines)]
         if self.lines:
             columns = ["lookups", "bound", OURS, "direct", METHOD, *PEERS, "ans"]
             body += ["## Ratios", "", report.markdown_table(columns, self.lines)]
-        kind = "-speed" if self.options.rows == ["speed"] else ""
+        if self.speed_ups:
+            lines = [speed_up.table_line(one) for one in self.speed_ups]
+            body += ["## Speed-ups", "", report.markdown_table(speed_up.COLUMNS, lines)]
+        kind = KINDS.get(tuple(self.options.rows), "")
         return {f"embeddings{kind}-{report.file_stem(facts)}.md": "\n".join([*head, *body])}
 
 

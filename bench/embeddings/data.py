@@ -55,12 +55,16 @@ def _folder() -> Path | None:
     return None if found is None else Path(found)
 
 
+def movielens_folder() -> Path | None:
+    """The folder that has MovieLens-100k; None: there is none."""
+    folder = _folder()
+    return folder if folder is not None and (folder / "u.data").exists() else None
+
+
 def ratings() -> Ratings:
     """MovieLens-100k, or interactions of about its kind."""
-    folder = _folder()
-    if folder is not None and (folder / "u.data").exists():
-        return _movielens(folder)
-    return _generated_ratings()
+    folder = movielens_folder()
+    return _generated_ratings() if folder is None else _movielens(folder)
 
 
 def log() -> Log:

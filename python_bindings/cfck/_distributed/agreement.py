@@ -14,11 +14,11 @@ from ..errors import CfckError, InvalidArgumentError
 from .arguments import check_group
 
 # The version of frames and of what is agreed on.
-_PROTOCOL = 1
+_PROTOCOL = 2
 # A rank says this in place of lengths when it could not encode.
 _FAILED = -1
 # Rows of all calls are equally long, so that ranks that make different calls can read each other's:
-# further lengths are told when it is sure that all make the same one.
+# a rank is told the lengths of at most so many frames.
 _N_LENGTHS = 2
 
 
@@ -42,14 +42,15 @@ class Offer(NamedTuple):
     Attributes:
         operation: of all ranks.
         tensor: of this rank; dtype, number of values and device count.
-        n_frames: how many frames it sends, as all ranks do.
+        n_frames: how many frames it sends to each rank, at most 2, as all ranks do; None: one to
+            each rank, and to each another one.
         variant: of the operation, which must be the same everywhere.
         may_differ: whether ranks may have tensors of different sizes.
     """
 
     operation: Operation
     tensor: torch.Tensor
-    n_frames: int
+    n_frames: int | None
     variant: int = 0
     may_differ: bool = False
 
@@ -59,7 +60,7 @@ class Agreed(NamedTuple):
 
     Attributes:
         frames: of this rank.
-        lengths: those of the frames of each rank.
+        lengths: of the frames that each rank sends this one.
         n_bytes: what telling it took this rank.
     """
 
@@ -77,7 +78,7 @@ def agree(offer: Offer, group: dist.ProcessGroup | None) -> int:
     Raises:
         InvalidArgumentError: on all ranks, where one is about to do something else.
     """
-    rows = _tell(offer, [0] * offer.n_frames, group)
+    rows = _tell(offer, [[]] * dist.get_world_size(group), group)
     _check(rows, offer, dist.get_rank(group))
     return 8 * len(rows[0])
 
@@ -99,17 +100,18 @@ def encode_all(
         frames = encode()
     except Exception as found:
         error = found
-    lengths = [_FAILED] * offer.n_frames if error else [frame.numel() for frame in frames]
-    rows = _tell(offer, lengths, group)
+    n_ranks = dist.get_world_size(group)
+    n_each = 1 if offer.n_frames is None else offer.n_frames
+    lengths = [frame.numel() for frame in frames]
+    if error is not None:
+        told = [[_FAILED] * n_each] * n_ranks
+    else:
+        told = [[one] for one in lengths] if offer.n_frames is None else [lengths] * n_ranks
+    rows = _tell(offer, told, group)
     if error is not None:
         raise error
     _check(rows, offer, dist.get_rank(group))
-    told = [row[-_N_LENGTHS:][: offer.n_frames] for row in rows]
-    n_numbers = len(rows[0])
-    if offer.n_frames > _N_LENGTHS:
-        told = gather_numbers(lengths, group, offer.tensor.device)
-        n_numbers += offer.n_frames
-    return Agreed(frames, told, 8 * n_numbers)
+    return Agreed(frames, [row[-_N_LENGTHS:][:n_each] for row in rows], 8 * len(rows[0]))
 
 
 def confirm_all(
@@ -144,13 +146,24 @@ def confirm_all(
     return 8
 
 
-def _tell(offer: Offer, lengths: Sequence[int], group: dist.ProcessGroup | None) -> list[list[int]]:
-    """What each rank is about to do."""
+def _tell(
+    offer: Offer, lengths: Sequence[Sequence[int]], group: dist.ProcessGroup | None
+) -> list[list[int]]:
+    """Tells each rank what this one is about to do; returns what each rank told this one.
+
+    Every rank is sent a row of its own: one trip to all of them, where rings take one after
+    the other, and where lengths of all frames of all ranks would have to follow.
+    """
     check_group(group)
     dtype = zlib.crc32(str(offer.tensor.dtype).encode())
-    numbers = [offer.operation, offer.variant, dtype, offer.tensor.numel()]
-    told = [*lengths, *[0] * _N_LENGTHS][:_N_LENGTHS]
-    return gather_numbers([_PROTOCOL, *numbers, *told], group, offer.tensor.device)
+    numbers = [_PROTOCOL, offer.operation, offer.variant, dtype, offer.tensor.numel()]
+    rows = [[*numbers, *[*of_rank, *[0] * _N_LENGTHS][:_N_LENGTHS]] for of_rank in lengths]
+    to = device_of_wire(group, offer.tensor.device)
+    going = torch.tensor(rows, dtype=torch.int64, device=to)
+    coming = torch.empty_like(going)
+    dist.all_to_all_single(coming, going, group=group)
+    found: list[list[int]] = coming.tolist()
+    return found
 
 
 def _check(rows: list[list[int]], offer: Offer, own_rank: int) -> None:

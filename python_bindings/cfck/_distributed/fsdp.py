@@ -165,9 +165,8 @@ class CompressedReduceScatter(_Collective):
                 for rank, part in enumerate(parts)
             ]
 
-        offer = Offer(
-            Operation.REDUCE_SCATTER, input_tensor, group.size(), variant=int(self._max_error > 0)
-        )
+        is_lossy = int(self._max_error > 0)
+        offer = Offer(Operation.REDUCE_SCATTER, input_tensor, n_frames=None, variant=is_lossy)
         agreed = encode_all(offer, encode, group)
         frames = agreed.frames
         n_others = _n_bytes(input_tensor) * (len(parts) - 1) // len(parts)

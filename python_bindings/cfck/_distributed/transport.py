@@ -106,13 +106,12 @@ def exchange_frames(
 
     Args:
         frames: for each rank, on the host.
-        lengths: of the frames of each rank, for each rank.
+        lengths: of the frame that each rank sends this one.
         group: of the ranks.
         device: where the tensor of this call is.
     """
     to = device_of_wire(group, device)
-    own = dist.get_rank(group)
-    coming = [of_rank[own] for of_rank in lengths]
+    coming = [length for (length,) in lengths]
     room = torch.empty(sum(coming), dtype=torch.uint8, device=to)
     going = torch.cat(list(frames)).to(to)
     dist.all_to_all_single(room, going, coming, [f.numel() for f in frames], group=group)

@@ -17,6 +17,7 @@ from .._embeddings.codec import RowCodec
 from ..errors import CfckError, ExistsError, InvalidArgumentError
 from .dumps import Dumps, Lookup, padded
 from .encoders import encoders
+from .formula import Costs
 from .imported import read_csv
 from .measure import Bounds, Line, Setting, measure
 from .page import check_plots, page
@@ -60,6 +61,11 @@ def _parser() -> argparse.ArgumentParser:
         "rows by chance")  # fmt: skip
     add("--bandwidth", type=float, action="append", default=[], metavar="GB/s",
         help="of a network; 1.25 is 10 Gbit/s (default: 1.25); may be repeated")  # fmt: skip
+    add("--latency", type=float, nargs=2, default=(0.0, 0.0), metavar=("PLAIN", "COMPRESSED"),
+        help="milliseconds of an exchange of almost nothing, without and with compression "
+        "(default: 0 0)")  # fmt: skip
+    add("--ranks-per-core", type=float, default=1.0, metavar="N",
+        help="that encode and decode at the same time (default: 1)")  # fmt: skip
     add("--import-csv", action="append", default=[], metavar="FILE",
         help="results of other programs: columns table, iteration, encoder, ratio, encode_gbps, "
         "decode_gbps; may be repeated")  # fmt: skip
@@ -79,6 +85,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.html is not None:
         check_plots()
     bandwidths = _bandwidths(options.bandwidth)
+    costs = _costs(options)
     codec = RowCodec(min(bandwidths) * 1e9)
     available, missing = encoders(codec)
     dumps = Dumps(options.dumps, options.dim)
@@ -89,11 +96,11 @@ def _run(options: argparse.Namespace) -> None:
             f"--bound names tables that are not dumped: {', '.join(sorted(unknown))}"
         )
     imported = [
-        line for path in options.import_csv for line in read_csv(path, bandwidths, available)
+        line for path in options.import_csv for line in read_csv(path, bandwidths, available, costs)
     ]
     for name, advice in missing.items():
         print(f"{_PROGRAM}: {name} is not measured: {advice}", file=sys.stderr)
-    setting = Setting(bounds, available, codec, bandwidths)
+    setting = Setting(bounds, available, codec, bandwidths, costs)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -101,12 +108,10 @@ def _run(options: argparse.Namespace) -> None:
         lines = [*measure(lookups, setting), *imported]
     finally:
         torch.set_num_threads(before)
-    _write(options, lines, bandwidths, len(dumps.tables()))
+    _write(options, lines, setting, len(dumps.tables()))
 
 
-def _write(
-    options: argparse.Namespace, lines: list[Line], bandwidths: tuple[float, ...], n_tables: int
-) -> None:
+def _write(options: argparse.Namespace, lines: list[Line], setting: Setting, n_tables: int) -> None:
     if options.jsonl is not None:
         _write_file(options.jsonl, lambda file: file.writelines(map(_json, lines)))
     if options.html is not None:
@@ -114,9 +119,9 @@ def _write(
         names = ", ".join(map(os.path.basename, map(os.path.normpath, options.dumps)))
         bounds = ", ".join(options.bound) or "0.03"
         heading = f"{names}: {n_tables} tables, {n_iterations} iterations, bound {bounds}"
-        text = page(lines, bandwidths, heading)
+        text = page(lines, setting.bandwidths, heading, setting.costs)
         _write_file(options.html, lambda file: file.write(text))
-    print(table(totals(lines), bandwidths))
+    print(table(totals(lines, setting.costs), setting.bandwidths))
 
 
 def _json(line: Line) -> str:
@@ -141,6 +146,18 @@ def _bandwidths(given: Sequence[float]) -> tuple[float, ...]:
         if not 0 < rate < float("inf"):
             raise InvalidArgumentError(f"--bandwidth is a positive number of GB/s, not {rate!r}")
     return tuple(dict.fromkeys(given)) or (1.25,)
+
+
+def _costs(options: argparse.Namespace) -> Costs:
+    for milliseconds in options.latency:
+        if not 0 <= milliseconds < float("inf"):
+            raise InvalidArgumentError(f"--latency is two numbers from 0 on, not {milliseconds!r}")
+    if not 0 < options.ranks_per_core < float("inf"):
+        raise InvalidArgumentError(
+            f"--ranks-per-core is a positive number, not {options.ranks_per_core!r}"
+        )
+    plain, compressed = (milliseconds / 1e3 for milliseconds in options.latency)
+    return Costs(plain, compressed, options.ranks_per_core)
 
 
 def _bounds(given: Sequence[str]) -> Bounds:

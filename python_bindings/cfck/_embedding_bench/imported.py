@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from .._common.text import printable, shown
 from ..errors import CorruptError, InvalidArgumentError, MissingFileError
 from .encoders import OURS
+from .formula import NO_COSTS, Costs
 from .measure import Line, with_speed_up
 
 COLUMNS = ("table", "iteration", "encoder", "ratio", "encode_gbps", "decode_gbps")
@@ -19,7 +20,10 @@ _ITERATION = re.compile("[0-9]{1,18}")
 
 
 def read_csv(
-    path: str | os.PathLike[str], bandwidths: Iterable[float], taken: Iterable[str]
+    path: str | os.PathLike[str],
+    bandwidths: Iterable[float],
+    taken: Iterable[str],
+    costs: Costs = NO_COSTS,
 ) -> Iterator[Line]:
     """Yields lines of a CSV file with the columns COLUMNS and any others, which are left out.
 
@@ -29,6 +33,7 @@ def read_csv(
         path: the file.
         bandwidths: as for with_speed_up().
         taken: names of encoders that were measured here.
+        costs: as for with_speed_up().
 
     Raises:
         CfckError: MissingFileError; InvalidArgumentError for a column that is missing, and for
@@ -49,16 +54,15 @@ def read_csv(
                 where = f"{os.fspath(path)}, line {reader.line_num}"
                 if reader.line_num > _MAX_LINES:
                     raise InvalidArgumentError(f"{where}: more than {_MAX_LINES} lines")
-                yield _line(entry, where, rates, names)
+                line = _line(entry, where, names)
+                yield line | with_speed_up(line, rates, costs)
     except FileNotFoundError:
         raise MissingFileError(f"{os.fspath(path)}: no such file") from None
     except (csv.Error, UnicodeDecodeError) as error:
         raise CorruptError(f"{os.fspath(path)} is not a CSV file of UTF-8: {error}") from None
 
 
-def _line(
-    entry: dict[str, str | None], where: str, bandwidths: tuple[float, ...], taken: set[str]
-) -> Line:
+def _line(entry: dict[str, str | None], where: str, taken: set[str]) -> Line:
     texts = {name: (entry[name] or "").strip() for name in COLUMNS}
     if not texts["table"] or not texts["encoder"]:
         raise CorruptError(f"{where}: the table or the encoder has no name")
@@ -76,7 +80,7 @@ def _line(
     }
     for name in COLUMNS[3:]:
         line[name] = None if not texts[name] and name != "ratio" else _number(texts, name, where)
-    return line | with_speed_up(line, bandwidths)
+    return line
 
 
 def _number(texts: dict[str, str], name: str, where: str) -> float:

@@ -14,7 +14,7 @@ from .._embeddings.codec import RowCodec, Rows
 from ..errors import InvalidArgumentError
 from .dumps import ALL_TABLES, Lookup
 from .encoders import OURS, Encoder, Measurement, measure_packet
-from .formula import break_even, speed_up
+from .formula import NO_COSTS, Costs, Figures, break_even, speed_up
 
 Line = dict[str, Any]
 _STAGES = ("quantise", "compress", "decompress", "dequantise")
@@ -61,12 +61,14 @@ class Setting:
         encoders: by name.
         codec: ours.
         bandwidths: of networks, in GB a second.
+        costs: of an exchange of each line.
     """
 
     bounds: Bounds
     encoders: Mapping[str, Encoder]
     codec: RowCodec
     bandwidths: tuple[float, ...]
+    costs: Costs = NO_COSTS
 
 
 def measure(iterations: Iterable[list[Lookup]], setting: Setting) -> Iterator[Line]:
@@ -89,13 +91,13 @@ def measure(iterations: Iterable[list[Lookup]], setting: Setting) -> Iterator[Li
                 found = encoder(lookup.rows, error) if lookup.rows.numel() else None
                 if found:
                     sums[name].append(found)
-                yield _line(lookup, name, described, found, setting.bandwidths)
+                yield _line(lookup, name, described, found, setting)
         whole = Lookup(ALL_TABLES, lookups[0].iteration, torch.empty(n_elems, 0), None)
         described = {"n_rows": sum(len(each.rows) for each in lookups), "f32_bytes": 4 * n_elems}
         for name, parts in sums.items():
             is_ours = name == OURS and n_elems > 0
             found = measure_packet(batches, setting.codec) if is_ours else _total(parts)
-            yield _line(whole, name, described, found, setting.bandwidths)
+            yield _line(whole, name, described, found, setting)
 
 
 def _described(lookup: Lookup, bound: float) -> Line:
@@ -133,7 +135,7 @@ def _line(
     name: str,
     described: Line,
     found: Measurement | None,
-    bandwidths: tuple[float, ...],
+    setting: Setting,
 ) -> Line:
     line: Line = {"table": lookup.table, "iteration": lookup.iteration, "encoder": name}
     n_bytes = described["f32_bytes"]
@@ -150,16 +152,25 @@ def _line(
     # JSON has no infinities.
     largest = found.largest_error
     line["largest_error"] = largest if largest is None or math.isfinite(largest) else None
-    return line | with_speed_up(line, bandwidths) | described
+    line |= described
+    return line | with_speed_up(line, setting.bandwidths, setting.costs)
 
 
-def with_speed_up(line: Line, bandwidths: Iterable[float]) -> Line:
-    """What follows from ratio and speeds: break-even, and the speed-up at each bandwidth."""
-    figures = (line["ratio"], line["encode_gbps"], line["decode_gbps"])
-    if not all(figures):
+def with_speed_up(line: Line, bandwidths: Iterable[float], costs: Costs) -> Line:
+    """What follows from ratio and speeds: break-even, and the speed-up at each bandwidth.
+
+    Nothing follows from them where an exchange has a latency, and its bytes are not known.
+    """
+    figures = Figures(line["ratio"], line["encode_gbps"], line["decode_gbps"])
+    has_latency = costs.latency > 0 or costs.compressed_latency > 0
+    n_bytes = line.get("f32_bytes", 0 if has_latency else 1e9)
+    if not all((*figures, n_bytes)):
         return {"break_even_gbps": None, "speed_up": None}
-    speed_ups = {f"{bandwidth:g}": speed_up(*figures, bandwidth) for bandwidth in bandwidths}
-    return {"break_even_gbps": break_even(*figures), "speed_up": speed_ups}
+    size = n_bytes / 1e9
+    speed_ups = {f"{rate:g}": speed_up(figures, rate, costs, size) for rate in bandwidths}
+    rate = break_even(figures, costs, size)
+    # JSON has no infinities.
+    return {"break_even_gbps": rate if math.isfinite(rate) else None, "speed_up": speed_ups}
 
 
 def _gbps(n_bytes: int, seconds: float | None) -> float | None:

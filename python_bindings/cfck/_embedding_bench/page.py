@@ -10,6 +10,7 @@ from typing import Any
 
 from .._common.text import printable
 from ..errors import UnsupportedError
+from .formula import NO_COSTS, Costs, plain_seconds
 from .measure import Line
 from .summary import Total, totals
 
@@ -42,6 +43,7 @@ _STAGE_LOOKS = (
     ("encode", "#1f7a99", ""),
     ("wire", "#b9c3cc", "...."),
     ("decode", "#c9572f", "////"),
+    ("latency", "#8c6d31", "xx"),
 )
 
 
@@ -59,15 +61,18 @@ def check_plots() -> None:
         ) from None
 
 
-def page(lines: Sequence[Line], bandwidths: Sequence[float], heading: str) -> str:
+def page(
+    lines: Sequence[Line], bandwidths: Sequence[float], heading: str, costs: Costs = NO_COSTS
+) -> str:
     """Returns a page of HTML that needs no other file.
 
     Args:
         lines: of results.
         bandwidths: of networks, in GB a second.
         heading: what was measured.
+        costs: of an exchange.
     """
-    found = totals(lines)
+    found = totals(lines, costs)
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
         "<meta name='viewport' content='width=device-width'>",
@@ -133,6 +138,8 @@ def _draw_times(found: Sequence[Total], bandwidth: float, axes: Any) -> None:
     names = [printable(each.encoder) for each in timed]
     left = [0.0] * len(timed)
     for stage, colour, hatch in _STAGE_LOOKS:
+        if stage == "latency" and not any(each.costs.compressed_latency for each in timed):
+            continue
         widths = [_share(each, stage, bandwidth) for each in timed]
         style = {"color": colour, "hatch": hatch, "edgecolor": "#33404a", "linewidth": 0.5}
         axes.barh(names, widths, left=left, label=stage, **style)
@@ -144,11 +151,17 @@ def _draw_times(found: Sequence[Total], bandwidth: float, axes: Any) -> None:
 
 
 def _share(each: Total, stage: str, bandwidth: float) -> float:
-    if stage == "wire":
-        return 1 / each.ratio
-    speed = each.encode_gbps if stage == "encode" else each.decode_gbps
-    assert speed is not None
-    return bandwidth / speed
+    """Of the time that the plain values take."""
+    figures, costs = each.figures(), each.costs
+    assert figures is not None
+    on_a_core = costs.ranks_per_core * each.gigabytes
+    seconds = {
+        "encode": on_a_core / figures.encode_gbps,
+        "wire": each.gigabytes / (figures.ratio * bandwidth),
+        "decode": on_a_core / figures.decode_gbps,
+        "latency": costs.compressed_latency,
+    }
+    return seconds[stage] / plain_seconds(each.gigabytes, bandwidth, costs)
 
 
 def _draw_ratios(lines: Sequence[Line], axes: Any) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from .._common.text import printable
 from .dumps import ALL_TABLES
-from .formula import break_even, speed_up
+from .formula import NO_COSTS, Costs, Figures, break_even, speed_up
 from .measure import Line
 
 _WIDTH = 80
@@ -25,6 +25,8 @@ class Total(NamedTuple):
         decode_gbps: the same.
         exceptions: values that were no codes.
         largest_error: the largest as a fraction of its bound; None where it is not known.
+        gigabytes: of F32 of a line, on average: what is exchanged at once.
+        costs: of an exchange.
     """
 
     encoder: str
@@ -33,21 +35,27 @@ class Total(NamedTuple):
     decode_gbps: float | None
     exceptions: int
     largest_error: float | None
+    gigabytes: float
+    costs: Costs
+
+    def figures(self) -> Figures | None:
+        """Ratio and speeds; None where these were not measured."""
+        if self.encode_gbps is None or self.decode_gbps is None:
+            return None
+        return Figures(self.ratio, self.encode_gbps, self.decode_gbps)
 
     def speed_up(self, bandwidth: float) -> float | None:
         """At a bandwidth, in GB a second."""
-        if self.encode_gbps is None or self.decode_gbps is None:
-            return None
-        return speed_up(self.ratio, self.encode_gbps, self.decode_gbps, bandwidth)
+        figures = self.figures()
+        return figures and speed_up(figures, bandwidth, self.costs, self.gigabytes)
 
     def break_even(self) -> float | None:
         """Up to which bandwidth, in GB a second, it saves time."""
-        if self.encode_gbps is None or self.decode_gbps is None:
-            return None
-        return break_even(self.ratio, self.encode_gbps, self.decode_gbps)
+        figures = self.figures()
+        return figures and break_even(figures, self.costs, self.gigabytes)
 
 
-def totals(lines: Iterable[Line]) -> list[Total]:
+def totals(lines: Iterable[Line], costs: Costs = NO_COSTS) -> list[Total]:
     """A total for each encoder, in the order of the lines.
 
     Lines of all tables of an iteration count where an encoder has them, else those of its tables.
@@ -63,12 +71,16 @@ def totals(lines: Iterable[Line]) -> list[Total]:
         whole = [line for line in own if line["table"] == ALL_TABLES] or own
         whole = [line for line in whole if line["ratio"]]
         if whole:
-            found.append(_total(encoder, own, whole, sizes))
+            found.append(_total(encoder, own, whole, sizes, costs))
     return found
 
 
 def _total(
-    encoder: str, own: list[Line], whole: list[Line], sizes: dict[tuple[str, int], int]
+    encoder: str,
+    own: list[Line],
+    whole: list[Line],
+    sizes: dict[tuple[str, int], int],
+    costs: Costs,
 ) -> Total:
     weights = [sizes.get((line["table"], line["iteration"]), 1) for line in whole]
     n_bytes = sum(weights)
@@ -88,7 +100,9 @@ def _total(
     assert ratio is not None
     exceptions = sum(line.get("exceptions", 0) for line in own if line["table"] != ALL_TABLES)
     largest = max(errors, default=None)
-    return Total(encoder, ratio, mean("encode_gbps"), mean("decode_gbps"), exceptions, largest)
+    gigabytes = n_bytes / len(whole) / 1e9
+    speeds = mean("encode_gbps"), mean("decode_gbps")
+    return Total(encoder, ratio, *speeds, exceptions, largest, gigabytes, costs)
 
 
 def table(found: Sequence[Total], bandwidths: Sequence[float]) -> str:

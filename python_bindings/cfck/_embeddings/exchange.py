@@ -359,7 +359,7 @@ def _exchange(
     anchor = torch.empty(0, device=device)
     operation = Operation.ROW_GRADIENTS if number else Operation.ROWS
     variant = 2 * number + int(options.simulated)
-    offer = Offer(operation, anchor, n_ranks, variant, may_differ=True)
+    offer = Offer(operation, anchor, None, variant, may_differ=True)
     agreed = encode_all(offer, encode, options.group)
     if not number:  # as on all ranks: they agreed
         _n_exchanges[_group_of(options)] = _n_exchanges.get(_group_of(options), 0) + 1

@@ -197,7 +197,7 @@ class ShardedEmbeddingBags(torch.nn.Module):
             [[of_table.keys for of_table in bags] for _, bags in received],
             [[own[t.name].keys for t in self._of_rank(r)] for r in range(self._n_ranks)],
         )
-        rows = iter(exchange_tables(pooled, sizes, options, keys))
+        rows = iter(self._exchange_rows(pooled, sizes, options, keys))
         found = {t.name: next(rows) for r in range(self._n_ranks) for t in self._of_rank(r)}
         return self._placed(found, inputs)
 
@@ -251,13 +251,19 @@ class ShardedEmbeddingBags(torch.nn.Module):
         bounds = repr((self._factor, self._agreed()))
         anchor = torch.empty(0, device=device)
         variant = zlib.crc32(bounds.encode())
-        offer = Offer(Operation.ROW_IDS, anchor, self._n_ranks, variant, may_differ=True)
+        offer = Offer(Operation.ROW_IDS, anchor, None, variant, may_differ=True)
         agreed = encode_all(offer, encode, self._group)
         frames = exchange_frames(agreed.frames, agreed.lengths, self._group, anchor.device)
         sent = sum(f.numel() for rank, f in enumerate(agreed.frames) if rank != self._rank)
         self.id_traffic.add(sent + agreed.n_bytes, sent)
         owned = self._of_rank(self._rank)
         return found, [unpack(frame, owned) for frame in frames]
+
+    def _exchange_rows(
+        self, pooled: list[torch.Tensor], sizes: list[int], options: ExchangeOptions, keys: RowKeys
+    ) -> list[torch.Tensor]:
+        """What all_to_all_tables() returns: the rows of this rank, those of rank 0 first."""
+        return exchange_tables(pooled, sizes, options, keys)
 
     def _look_up(self, table: Table, bags: Bags) -> torch.Tensor:
         bag = self.tables[table.name]

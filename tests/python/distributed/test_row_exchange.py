@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.distributed as dist
+from cfck._embeddings.exchange import exchange_tables
 from cfck.embeddings import ExchangeOptions, all_to_all_rows, all_to_all_tables
 from conftest import weights
 from ranks import Raised
@@ -40,6 +41,31 @@ def test_tables_go_to_those_who_need_them(two, n_tables):
     for bounds in (0.0, 0.05):
         shares = two(exchange, n_tables, bounds)
         assert not any(isinstance(s, Raised) for s in shares), shares
+
+
+def trips():
+    """The collectives that an exchange of sharded tables makes."""
+    made = []
+
+    def noted(name):
+        real = getattr(dist, name)
+
+        def call(*given, **named):
+            made.append(name)
+            return real(*given, **named)
+
+        return call
+
+    rows = [table_of(dist.get_rank(), t, 2 * N) for t in range(3)]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("all_to_all_single", "all_gather_into_tensor", "all_gather", "all_reduce"):
+            patch.setattr(dist, name, noted(name))
+        received = exchange_tables(rows, None, ExchangeOptions(), None)
+    return made, len(received)
+
+
+def test_lengths_go_in_one_trip_and_rows_in_another(two):
+    assert two(trips) == [(["all_to_all_single"] * 2, 6)] * 2
 
 
 def test_ranks_may_have_other_numbers_of_samples(two):

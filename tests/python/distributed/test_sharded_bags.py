@@ -464,13 +464,22 @@ def test_without_a_group_and_with_wrong_numbers_of_ranks():
         module({"users": torch.arange(3).reshape(-1, 1)})
 
 
-def page():
+def page(heading):
     text = pathlib.Path(__file__).parents[3].joinpath("docs", "embeddings.md").read_text("utf-8")
-    section = text[text.index("## In training") :]
+    section = text[text.index(heading) :]
     scope = {}
     exec(re.search(r"```python\n(.*?)```", section, re.DOTALL)[1], scope)
-    return {name: list(one.shape) for name, one in scope["rows"].items()}
+    return scope
 
 
-def test_the_program_of_the_page_runs(two):
-    assert two(page) == [{"user": [64, 32], "words": [64, 16]}] * 2
+def shapes():
+    return {name: list(one.shape) for name, one in page("## In training")["rows"].items()}
+
+
+def n_times():
+    return len(page("### The speed-up of an exchange")["seconds"])
+
+
+def test_the_programs_of_the_page_run(two):
+    assert two(n_times) == [50] * 2
+    assert two(shapes) == [{"user": [64, 32], "words": [64, 16]}] * 2

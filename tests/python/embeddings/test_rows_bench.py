@@ -90,6 +90,41 @@ def test_npz_and_pt_have_the_lines_of_raw_dumps(dumps, tmp_path, capsys):
     assert ("users", 0, "direct") in measured(capsys, tmp_path, tmp_path / "b.pt")
 
 
+def test_latencies_and_shared_cores_count(dumps, tmp_path, capsys):
+    write_raw(dumps, 0, 0)
+    results = tmp_path / "gpu.csv"
+    results.write_text("table,iteration,encoder,ratio,encode_gbps,decode_gbps\n0,0,gpu,5,100,200\n")
+    arguments = (dumps, "--bandwidth", "0.01", "--import-csv", results)
+    latency = ("--latency", "1.5", "4", "--ranks-per-core", "2")
+    found = measured(capsys, tmp_path, *arguments, *latency)
+    line = found["all", 0, "row_dictionary"]
+    size = line["f32_bytes"] / 1e9
+    work = 2 * size * (1 / line["encode_gbps"] + 1 / line["decode_gbps"])
+    expected = (size / 0.01 + 1.5e-3) / (size / line["ratio"] / 0.01 + work + 4e-3)
+    assert line["speed_up"]["0.01"] == pytest.approx(expected)
+    assert line["break_even_gbps"] == pytest.approx(
+        size * (1 - 1 / line["ratio"]) / (work + 2.5e-3)
+    )
+    # How much is sent at once is not known of an imported line.
+    assert found["0", 0, "gpu"]["speed_up"] is None
+    assert measured(capsys, tmp_path, *arguments)["0", 0, "gpu"]["speed_up"]["0.01"] > 4
+    found = measured(capsys, tmp_path, *arguments, "--latency", "4", "0")
+    assert found["all", 0, "row_dictionary"]["break_even_gbps"] is None  # it always saves time
+    code, out, _ = run(capsys, *arguments, *latency)
+    assert code == 0 and "gpu" in out
+
+
+@pytest.mark.parametrize("option, what", [
+    (("--latency", "-1", "2"), "--latency is two numbers from 0 on, not -1.0"),
+    (("--latency", "1", "nan"), "--latency is two numbers from 0 on, not nan"),
+    (("--ranks-per-core", "0"), "--ranks-per-core is a positive number, not 0.0"),
+])  # fmt: skip
+def test_costs_are_numbers(dumps, capsys, option, what):
+    write_raw(dumps, 0, 0)
+    code, _, err = run(capsys, dumps, *option)
+    assert code != 0 and what in err
+
+
 def test_the_table_fits_a_terminal(dumps, capsys):
     write_raw(dumps, 0, 0)
     rates = [f"--bandwidth={rate}" for rate in (0.0125, 0.125, 1.25, 12.5)]

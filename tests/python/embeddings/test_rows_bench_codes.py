@@ -1,11 +1,13 @@
 """What the benchmark of lookups gives to peers, and the sizes that it computes."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from cfck._embedding_bench.codes import dequantise, largest_error, quantise
 from cfck._embedding_bench.entropy import ans_bytes, code_lengths, huffman_bytes, normalised
-from cfck._embedding_bench.formula import break_even, speed_up
+from cfck._embedding_bench.formula import Costs, Figures, break_even, speed_up
 from cfck._embedding_bench.vector_lz import previous_equal, vector_lz_bytes
 from conftest import weights
 
@@ -79,8 +81,21 @@ def test_matches_lie_in_the_window():
 
 
 def test_speed_ups():
-    assert speed_up(4.0, 1e9, 1e9, 1.0) == pytest.approx(4.0)
-    assert speed_up(2.0, 1.0, 1.0, 1.0) == pytest.approx(0.4)
-    rate = break_even(4.0, 2.0, 6.0)
-    assert speed_up(4.0, 2.0, 6.0, rate) == pytest.approx(1.0)
-    assert break_even(0.9, 1.0, 1.0) == 0
+    assert speed_up(Figures(4.0, 1e9, 1e9), 1.0) == pytest.approx(4.0)
+    assert speed_up(Figures(2.0, 1.0, 1.0), 1.0) == pytest.approx(0.4)
+    figures = Figures(4.0, 2.0, 6.0)
+    assert speed_up(figures, break_even(figures)) == pytest.approx(1.0)
+    assert break_even(Figures(0.9, 1.0, 1.0)) == 0
+
+
+def test_speed_ups_with_latencies_and_shared_cores():
+    figures = Figures(10.0, 5.0, 20.0)
+    costs = Costs(latency=1e-3, compressed_latency=3e-3, ranks_per_core=2.0)
+    # 1 MB at 12.5 MB/s: 80 ms and a latency; 8 ms, twice 0.25 ms of work and a latency.
+    assert speed_up(figures, 0.0125, costs, 1e-3) == pytest.approx(81 / (8 + 0.5 + 3))
+    # Latencies count less the more is sent at once; shared cores do not.
+    assert speed_up(figures, 0.0125, costs, 1e3) == pytest.approx(80 / (8 + 0.5))
+    rate = break_even(figures, costs, 1e-3)
+    assert rate == pytest.approx(1e-3 * 0.9 / (0.5e-3 + 2e-3))
+    assert speed_up(figures, rate, costs, 1e-3) == pytest.approx(1.0)
+    assert break_even(figures, Costs(latency=1.0), 1e-3) == math.inf
