@@ -16,7 +16,7 @@ set(CFCK_OLDEST_DEVICE 75)  # which PTX is made for
 # These sources are compiled once more for devices that copy while they compute, in two ways
 # (base/simt/staging.cuh).
 set(CFCK_STAGING_DEVICES 80 90)
-set(CFCK_STAGED_SOURCES lossless_kernels direct_kernels)
+set(CFCK_STAGED_SOURCES lossless_kernels lossless_team_kernels direct_kernels direct_team_kernels)
 set(CFCK_DEVICE_CODE_DIR ${PROJECT_BINARY_DIR}/device_code)
 
 # Sets `problem` to what is wrong with nvcc, or to nothing. A toolkit that is too old, or that does not

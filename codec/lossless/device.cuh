@@ -10,11 +10,11 @@
 #include "codec/device_chunk.hpp"
 #include "codec/entropy/rans/device.cuh"
 #include "codec/lossless/chunk_header.hpp"
+#include "codec/lossless/plain_runs_device.cuh"
 #include "codec/lossless/sections_device.cuh"
 #include "codec/lossless/values_device.cuh"
 #include "codec/symboliser/device/bins_device.cuh"
 #include "codec/symboliser/device/raw_bits_device.cuh"
-#include "codec/symboliser/device/staged_device.cuh"
 #include "codec/symboliser/float_format.hpp"
 
 namespace cfck::codec {
@@ -26,8 +26,6 @@ inline constexpr unsigned kMaxGroupRawBytes = 52 * kGroupSize / 8;
 inline constexpr unsigned kMaxTailBytes =
     kMaxGroupRawBytes + kMaxDeviceLaneSets * simt::kWarpLanes * kRansStateBits / 8;
 
-inline constexpr unsigned kLosslessStageBytes = 2976;
-
 // The shared memory of a warp that opens a chunk.
 struct LosslessShared {
   DeviceTable tables[kLosslessPlaces];
@@ -36,19 +34,7 @@ struct LosslessShared {
 };
 // A warp that decodes the values too has stages beside it.
 struct LosslessWarpShared : LosslessShared {
-#if CFCK_HAS_STAGING
-  StagedShared<kLosslessStageBytes> staged;
-#endif
-};
-
-// How plain groups of a format are laid out: whole ones with signs and without trailing zero bits.
-template <class Format>
-struct PlainGroups {
-  static constexpr unsigned kBytes = Format::kRawBits * (kGroupSize / 8);
-  static constexpr unsigned kMaxRun =
-      StagedShared<kLosslessStageBytes>::kMaxRunBytes / kBytes;  // groups
-  static constexpr unsigned kRun = kMaxRun < 16 ? kMaxRun : 16;
-  static constexpr std::uint32_t kRunBytes = kRun * kBytes;
+  LosslessStaged staged;
 };
 
 // Decodes one chunk of a format with 32 symbols.
@@ -56,9 +42,6 @@ template <class Format, unsigned n_sets>
 class LosslessWarp {
   using Word = typename Format::Word;
   using Values = LosslessValues<Format>;
-  // Fewer groups are not worth a stage; so many are decoded one by one after a group that is not
-  // plain, since others may follow.
-  static constexpr std::uint32_t kUnstagedGroups = 32;
   // For words of 64 bits there are not enough registers beside it.
   static constexpr bool kIsStaged = sizeof(Word) < 8;
 
@@ -79,13 +62,13 @@ class LosslessWarp {
   CFCK_DEVICE const DeviceLanes<n_sets>& lanes() const { return lanes_; }
   CFCK_DEVICE const DeviceTail& tail() const { return tail_; }
 
-  CFCK_DEVICE bool decode(std::uint32_t words_at, LosslessWarpShared& shared) {
+  CFCK_DEVICE bool decode(std::uint32_t words_at, LosslessStaged& stages) {
     if (!open(words_at)) {
       return false;
     }
     const bool has_mask = (s_.flags & kHasMask) != 0;
     values_ = reinterpret_cast<Word*>(has_mask ? chunk_.values : chunk_.out);
-    if (!decode_values(shared)) {
+    if (!decode_values(stages)) {
       return false;
     }
     if (!has_mask) {
@@ -136,7 +119,7 @@ class LosslessWarp {
   // All groups but those whose raw bits the lanes carry, in long runs where they are plain; then
   // these, whose symbols are decoded twice: the raw bits are there when the states have come to
   // their end.
-  CFCK_DEVICE bool decode_values(LosslessWarpShared& shared) {
+  CFCK_DEVICE bool decode_values([[maybe_unused]] LosslessStaged& stages) {
     const std::uint8_t* raw = s_.raw.data;
     std::uint32_t g = 0;
     CFCK_NO_UNROLL
@@ -144,7 +127,7 @@ class LosslessWarp {
       std::uint32_t last = tail_.first_group;
 #if CFCK_HAS_STAGING
       if constexpr (kIsStaged) {
-        g = decode_staged_groups(shared.staged, g, raw);
+        g = decode_staged_groups(stages, g, raw);
         last = last - g > kUnstagedGroups ? g + kUnstagedGroups : last;
       }
 #endif
@@ -167,66 +150,27 @@ class LosslessWarp {
 #if CFCK_HAS_STAGING
   // Decodes whole plain groups from `first` on until one is not, or all are done that have their
   // raw bits in the section. Returns the group after them, and moves `raw` behind theirs.
-  CFCK_DEVICE std::uint32_t decode_staged_groups(StagedShared<kLosslessStageBytes>& shared,
-                                                 std::uint32_t first, const std::uint8_t*& raw) {
-    using Groups = PlainGroups<Format>;
+  CFCK_DEVICE std::uint32_t decode_staged_groups(LosslessStaged& stages, std::uint32_t first,
+                                                 const std::uint8_t*& raw) {
     const std::uint32_t n_whole = n_values_ / kGroupSize;
     const std::uint32_t last = tail_.first_group < n_whole ? tail_.first_group : n_whole;
-    if (!has_signs_ || first + kUnstagedGroups > last || !simt::can_store_four(values_)) {
+    if (!has_signs_ || !simt::can_store_four(values_)) {
       return first;
     }
-    const unsigned lane = simt::lane();
-    const auto record_of = [&](std::uint32_t g) {
-      const std::uint32_t at = g + lane;
-      return lane >= Groups::kRun ? 0 : at < last ? chunk_.groups[at] : 1;
-    };
-    std::uint32_t records = record_of(first);
-    if (simt::any(!is_plain_group(records))) {
-      return first;
-    }
-    StagedRaw staged(shared, raw, s_.raw.data + s_.raw.n_bytes);
-    staged.start(Groups::kRunBytes);
-    staged.start(Groups::kRunBytes);
-    WordStream<n_sets> words(lanes_, shared.words);
-    std::uint32_t g = first;
     Word* values = values_ + std::size_t{first} * kGroupSize;
-    CFCK_NO_UNROLL
-    while (true) {
-      const std::uint32_t others = simt::ballot(!is_plain_group(records));
-      const unsigned n_plain = others == 0 ? Groups::kRun : simt::lowest_bit(others);
-      if (n_plain == 0) {
-        break;
-      }
-      // Each lane looks at one group: its table, and the field of its first symbol.
-      const std::uint32_t scale_bin = bin_of(records);
-      const std::uint32_t facts = Values::first_field(scale_bin) << 2 | scale_bin % kPhases;
-      records = record_of(g + Groups::kRun);
-      const std::uint8_t* stage = staged.await();
-      CFCK_NO_UNROLL
-      for (unsigned i = 0; i < n_plain; ++i) {
-        decode_staged_group(words, simt::shuffle(facts, i), stage, values);
-        stage += Groups::kBytes;
-        values += kGroupSize;
-      }
-      g += n_plain;
-      staged.free();
-      if (n_plain < Groups::kRun) {
-        break;
-      }
-      staged.start(Groups::kRunBytes);
-    }
-    staged.close();
-    words.close();
-    raw += (g - first) * Groups::kBytes;
-    return g;
+    return decode_plain_runs<Format>(stages, lanes_, chunk_.groups, first, last, raw, s_.raw.end(),
+                                     [&](WordStream<n_sets>& words, std::uint32_t,
+                                         std::uint32_t facts, const std::uint8_t* stage) {
+                                       decode_staged_group(words, facts, stage, values);
+                                       values += kGroupSize;
+                                     });
   }
 
   CFCK_DEVICE void decode_staged_group(WordStream<n_sets>& words, std::uint32_t facts,
                                        const std::uint8_t* stage, Word* values) {
     const typename Values::CommonBits bits(stage);
-    const DeviceTable& table = shared_.tables[2 + facts % kPhases];
-    const auto first = static_cast<std::uint32_t>(static_cast<std::int32_t>(facts) >> 2);
-    const std::uint32_t top_of_lane = Values::top_below(first, simt::lane());
+    const DeviceTable& table = shared_.tables[2 + table_of_facts(facts)];
+    const std::uint32_t top_of_lane = Values::top_below(first_of_facts(facts), simt::lane());
     std::uint32_t symbols[kLaneValues];
     std::uint32_t tops[kLaneValues];
     bool has_escape = false;
@@ -390,11 +334,11 @@ CFCK_DEVICE bool decode_lossless_chunk(const DeviceChunk& chunk, const DeviceTab
   }
   switch (n_sets) {
     case 1:
-      return LosslessWarp<Format, 1>(chunk, sections, shared).decode(at, shared);
+      return LosslessWarp<Format, 1>(chunk, sections, shared).decode(at, shared.staged);
     case 2:
-      return LosslessWarp<Format, 2>(chunk, sections, shared).decode(at, shared);
+      return LosslessWarp<Format, 2>(chunk, sections, shared).decode(at, shared.staged);
     default:
-      return LosslessWarp<Format, 4>(chunk, sections, shared).decode(at, shared);
+      return LosslessWarp<Format, 4>(chunk, sections, shared).decode(at, shared.staged);
   }
 }
 

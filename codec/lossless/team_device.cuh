@@ -9,8 +9,9 @@ namespace cfck::codec {
 
 // The shared memory of a block.
 struct LosslessTeamShared {
-  LosslessWarpShared chunk;
+  LosslessShared chunk;
   TeamShared team;
+  LosslessStaged staged[kMaxDeviceLaneSets];  // of each warp
 };
 
 // One warp of a team, whose chunk has been opened.
@@ -40,25 +41,14 @@ class LosslessTeamWarp {
     const std::uint32_t tail = shared_.team.tail_first_group;
     const std::uint32_t n_whole = n_values_ / kGroupSize;
     const std::uint32_t last = tail < n_whole ? tail : n_whole;
-    go_through_groups<Asked, Word>(
-        chunk_.groups, last, [&](std::uint32_t group) { return raw_bytes_of(group, kGroupSize); },
-        [&](std::uint32_t group, std::uint32_t at) {
-          return ask_raw_bits(group, s_.raw.data + at);
+    const std::uint8_t* raw = decode_whole_groups(last);
+    raw = decode_groups(last, tail, raw);
+    const bool ends_well = fill_team_tail(
+        lanes_, shared_.team, chunk_.groups, n_values_, raw, shared_.chunk.tail,
+        [&](std::uint32_t group) -> const DeviceTable& {
+          return table_of(bin_of(group) % kPhases);
         },
-        [&](std::uint32_t group, std::uint32_t at, const Asked& asked) {
-          return is_plain_group(group) ? take_raw_bits(asked, s_.raw.data + at) : Word{0};
-        },
-        [&](std::uint32_t g, std::uint32_t group, std::uint32_t at, Word bits) {
-          if (is_plain_group(group)) {
-            decode_values<true>(g, group, kGroupSize, bits);
-          } else {
-            decode_group(g, group, s_.raw.data + at);
-          }
-        });
-    const std::uint8_t* const raw = decode_groups(last, tail, raw_of_tail(shared_.team, s_.raw));
-    const bool ends_well =
-        fill_team_tail(lanes_, shared_.team, chunk_.groups, n_values_, raw, shared_.chunk.tail,
-                       [&](std::uint32_t group) -> const DeviceTable& { return table_of(group); });
+        [](std::uint32_t g) { return g; });
     fits_ = fits_ && ends_well;
     simt::sync_block();
     (void)decode_groups(tail, n_groups_, shared_.chunk.tail);
@@ -76,6 +66,62 @@ class LosslessTeamWarp {
   }
 
  private:
+  // The first `last` groups, whose raw bits are in the section: in long runs where they are plain.
+  // Returns what follows these.
+  CFCK_DEVICE const std::uint8_t* decode_whole_groups(std::uint32_t last) {
+    const std::uint8_t* raw = s_.raw.data;
+    std::uint32_t g = 0;
+    CFCK_NO_UNROLL
+    while (g < last) {
+      std::uint32_t end = last;
+#if CFCK_HAS_STAGING
+      if (has_signs_) {
+        g = decode_staged_groups(g, last, raw);
+        end = last - g > kUnstagedGroups ? g + kUnstagedGroups : last;
+      }
+#endif
+      raw += decode_unstaged_groups(g, end, raw);
+      g = end;
+    }
+    return raw;
+  }
+
+#if CFCK_HAS_STAGING
+  CFCK_DEVICE std::uint32_t decode_staged_groups(std::uint32_t first, std::uint32_t last,
+                                                 const std::uint8_t*& raw) {
+    Word* value = place_of(first, kGroupSize);
+    return decode_plain_runs<Format>(
+        shared_.staged[set_], lanes_, chunk_.groups, first, last, raw, s_.raw.end(),
+        [&](WordStream<1>& words, std::uint32_t g, std::uint32_t facts, const std::uint8_t* stage) {
+          const Word bits = Values::raw_bits_of(stage, true, 0, kGroupSize, own_place());
+          words.refill();
+          const std::uint32_t symbol = words.step(0, table_of(table_of_facts(facts)));
+          *value = Values::value_of(bits, Values::top_below(first_of_facts(facts), symbol));
+          value += kGroupSize;
+          note_escapes(g, simt::ballot(symbol == Format::kSymbolEscape));
+        });
+  }
+#endif
+
+  // Decodes groups [first, last); returns how many raw bytes they have.
+  CFCK_DEVICE std::uint32_t decode_unstaged_groups(std::uint32_t first, std::uint32_t last,
+                                                   const std::uint8_t* raw) {
+    return go_through_groups<Asked, Word>(
+        chunk_.groups, first, last,
+        [&](std::uint32_t group) { return raw_bytes_of(group, kGroupSize); },
+        [&](std::uint32_t group, std::uint32_t at) { return ask_raw_bits(group, raw + at); },
+        [&](std::uint32_t group, std::uint32_t at, const Asked& asked) {
+          return is_plain_group(group) ? take_raw_bits(asked, raw + at) : Word{0};
+        },
+        [&](std::uint32_t g, std::uint32_t group, std::uint32_t at, Word bits) {
+          if (is_plain_group(group)) {
+            decode_values<true>(g, group, kGroupSize, bits);
+          } else {
+            decode_group(g, group, raw + at);
+          }
+        });
+  }
+
   static constexpr unsigned kLowBytes = Format::kLowBits / 8;
   // The raw bits of plain groups: fewer than eight packed, and bytes.
   static constexpr unsigned kRestBytes = kLowBytes != 0 ? kLowBytes : Format::kRawBits / 8;
@@ -157,8 +203,8 @@ class LosslessTeamWarp {
            place_in_group(n == kGroupSize, set_, simt::lane());
   }
 
-  CFCK_DEVICE const DeviceTable& table_of(std::uint32_t group) const {
-    return shared_.chunk.tables[2 + bin_of(group) % kPhases];
+  CFCK_DEVICE const DeviceTable& table_of(std::uint32_t phase) const {
+    return shared_.chunk.tables[2 + phase];
   }
 
   template <bool is_whole>
@@ -167,14 +213,18 @@ class LosslessTeamWarp {
     if (is_whole || n_mine != 0) {
       const bool is_active = is_whole || simt::lane() < n_mine;
       fill_rings(lanes_);
-      const std::uint32_t symbol = decode_step(lanes_, 0, table_of(group), is_active);
+      const std::uint32_t symbol =
+          decode_step(lanes_, 0, table_of(bin_of(group) % kPhases), is_active);
       if (is_active) {
         *place_of(g, n) = Values::value_of(bits, Values::top_of_symbol(bin_of(group), symbol));
       }
-      const std::uint32_t votes = simt::ballot(symbol == Format::kSymbolEscape && is_active);
-      if (votes != 0) {
-        fits_ = escapes_.add(g, votes) && fits_;
-      }
+      note_escapes(g, simt::ballot(symbol == Format::kSymbolEscape && is_active));
+    }
+  }
+
+  CFCK_DEVICE void note_escapes(std::uint32_t g, std::uint32_t votes) {
+    if (votes != 0) {
+      fits_ = escapes_.add(g, votes) && fits_;
     }
   }
 
@@ -205,12 +255,12 @@ CFCK_DEVICE std::uint32_t open_for_team(const DeviceChunk& chunk, const DeviceTa
     return kTeamRefused;
   }
   if (n_sets == 1) {
-    return LosslessWarp<Format, 1>(chunk, sections, shared.chunk).decode(at, shared.chunk)
+    return LosslessWarp<Format, 1>(chunk, sections, shared.chunk).decode(at, shared.staged[0])
                ? kTeamDone
                : kTeamRefused;
   }
   if (n_sets == 2) {
-    return LosslessWarp<Format, 2>(chunk, sections, shared.chunk).decode(at, shared.chunk)
+    return LosslessWarp<Format, 2>(chunk, sections, shared.chunk).decode(at, shared.staged[0])
                ? kTeamDone
                : kTeamRefused;
   }

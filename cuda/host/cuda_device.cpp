@@ -53,8 +53,7 @@ Result<void> CudaDevice::prepare() {
   CFCK_TRY(check(driver_,
                  driver_.DeviceGetAttribute(&n_multiprocessors, kMultiprocessorCount, device),
                  "count the multiprocessors"));
-  shape_ = {static_cast<unsigned>(std::max(n_multiprocessors, 1)),
-            static_cast<unsigned>(10 * major + minor)};
+  n_multiprocessors_ = static_cast<unsigned>(std::max(n_multiprocessors, 1));
   CFCK_TRY(open_device_code());
   return check(driver_, driver_.DevicePrimaryCtxRetain(&context_, device), "use the device");
 }
@@ -78,6 +77,30 @@ Result<DriverFunction> CudaDevice::function_of(const KernelForm& form) {
       check(driver_, driver_.ModuleGetFunction(&function, module, form.name), "find a kernel"));
   functions_.emplace(&form, function);
   return function;
+}
+
+Result<unsigned> CudaDevice::n_fitting(const KernelForm& form) {
+  CFCK_TRY_ASSIGN(const DriverFunction function, function_of(form));
+  const std::lock_guard lock(mutex_);
+  if (const auto found = n_fitting_.find(&form); found != n_fitting_.end()) {
+    return found->second;
+  }
+  int n_blocks = 0;
+  CFCK_TRY(check(driver_,
+                 driver_.OccupancyMaxActiveBlocksPerMultiprocessor(
+                     &n_blocks, function, static_cast<int>(32 * form.warps_per_block), 0),
+                 "ask how many blocks of a kernel fit"));
+  return n_fitting_.emplace(&form, static_cast<unsigned>(std::max(n_blocks, 0))).first->second;
+}
+
+Result<FormLaunch> CudaDevice::form_of(device::Kernel kernel, std::uint32_t n_items) {
+  const KernelForms& forms = kKernelForms[static_cast<unsigned>(kernel)];
+  unsigned n = 0;
+  // Code that is never used is not loaded either.
+  if (may_have_blocks_each(forms, n_items, n_multiprocessors_)) {
+    CFCK_TRY_ASSIGN(n, n_fitting(forms.each_block));
+  }
+  return form_for_items(forms, n_items, n_multiprocessors_, n);
 }
 
 Result<DriverStream> CudaDevice::own_stream() {

@@ -172,7 +172,7 @@ Result<void> CudaQueue::launch(const device::Launch& launch) {
   const CurrentContext current(device_);
   CFCK_TRY(current.check());
   CFCK_TRY(join_copies());
-  const FormLaunch chosen = form_for_items(launch.kernel, launch.n_items, device_.shape());
+  CFCK_TRY_ASSIGN(const FormLaunch chosen, device_.form_of(launch.kernel, launch.n_items));
   CFCK_TRY_ASSIGN(const DriverFunction function, device_.function_of(*chosen.form));
   const bool is_hash = launch.kernel == device::Kernel::kHashExtents;
   has_new_hashes_ = has_new_hashes_ || is_hash;

@@ -38,11 +38,11 @@ class CudaDevice {
   const Driver& driver() const { return driver_; }
   DriverContext context() const { return context_; }
   int number() const { return number_; }
-  const DeviceShape& shape() const { return shape_; }
-  // Loads the code that has the kernel at its first use. Requires: the context is
+  // Loads the code that has the kernel at its first use. Requires, as what follows: the context is
   // current.
   Result<DriverFunction> function_of(const KernelForm& form);
-  // Requires, as what follows: the context is current.
+  // Chooses the form of a kernel for so many items.
+  Result<FormLaunch> form_of(device::Kernel kernel, std::uint32_t n_items);
   Result<void> copy_to_host(MutableBytes to, const std::byte* from);
   // Queue::keep().
   Result<const std::byte*> keep(ByteView constants);
@@ -55,6 +55,8 @@ class CudaDevice {
  private:
   CudaDevice(const Driver& driver, int number) : driver_(driver), number_(number) {}
   Result<void> prepare();
+  // How many blocks of a form a multiprocessor holds at the same time.
+  Result<unsigned> n_fitting(const KernelForm& form);
   // Copies to the device, and waits for it.
   Result<void> copy_from_host(DriverPointer to, ByteView from);
   // The stream of the copies that somebody waits for; with `copying_` held.
@@ -64,10 +66,11 @@ class CudaDevice {
   const Driver& driver_;
   const int number_;
   DriverContext context_ = nullptr;
-  DeviceShape shape_;
+  unsigned n_multiprocessors_ = 1;
   std::mutex mutex_;
   std::map<std::string, DriverModule> modules_;  // by the sources of their kernels
   std::map<const KernelForm*, DriverFunction> functions_;
+  std::map<const KernelForm*, unsigned> n_fitting_;  // blocks that a multiprocessor holds
   std::mutex copying_;
   DriverStream copies_ = nullptr;
   std::mutex keeping_;

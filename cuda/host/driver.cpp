@@ -48,6 +48,8 @@ Result<void> find_functions(void* library, Driver& driver) {
   find(driver.CtxPopCurrent, "cuCtxPopCurrent_v2");
   find(driver.ModuleLoadData, "cuModuleLoadData");
   find(driver.ModuleGetFunction, "cuModuleGetFunction");
+  find(driver.OccupancyMaxActiveBlocksPerMultiprocessor,
+       "cuOccupancyMaxActiveBlocksPerMultiprocessor");
   find(driver.LaunchKernel, "cuLaunchKernel");
   find(driver.StreamCreate, "cuStreamCreate");
   find(driver.StreamDestroy, "cuStreamDestroy_v2");

@@ -45,6 +45,9 @@ struct Driver {
   DriverResult (*ModuleLoadData)(DriverModule* module, const void* image);
   DriverResult (*ModuleGetFunction)(DriverFunction* function, DriverModule module,
                                     const char* name);
+  DriverResult (*OccupancyMaxActiveBlocksPerMultiprocessor)(int* n_blocks, DriverFunction function,
+                                                            int n_threads,
+                                                            std::size_t shared_bytes);
   DriverResult (*LaunchKernel)(DriverFunction function, unsigned grid_x, unsigned grid_y,
                                unsigned grid_z, unsigned block_x, unsigned block_y,
                                unsigned block_z, unsigned shared_bytes, DriverStream stream,

@@ -41,12 +41,6 @@ inline constexpr KernelForms kKernelForms[device::kKernels] = {
 #undef CFCK_EACH_Block
 };
 
-// The choice of a form depends on these.
-struct DeviceShape {
-  unsigned n_multiprocessors = 1;
-  unsigned capability = 75;  // 90 for 9.0
-};
-
 // The form of a kernel that is started, and its shape.
 struct FormLaunch {
   const KernelForm* form = nullptr;
@@ -54,8 +48,15 @@ struct FormLaunch {
   unsigned warps_per_block = 1;
 };
 
+// Whether the items are so few that each may be given to a block although a warp could do: as many
+// as `n_multiprocessors` hold blocks at most. Then the device has to say how many fit.
+bool may_have_blocks_each(const KernelForms& forms, std::uint32_t n_items,
+                          unsigned n_multiprocessors);
+
 // Chooses as many blocks as there is room for at the same time. Few items are spread over the
-// multiprocessors; a block is given to each where warps would leave most of the device idle.
-FormLaunch form_for_items(device::Kernel kernel, std::uint32_t n_items, const DeviceShape& shape);
+// multiprocessors. A block is given to each where all of them are under way at once: a
+// multiprocessor has room for `n_fitting`, where the kernel has both forms.
+FormLaunch form_for_items(const KernelForms& forms, std::uint32_t n_items,
+                          unsigned n_multiprocessors, unsigned n_fitting);
 
 }  // namespace cfck::cuda

@@ -40,6 +40,8 @@ TEST(DriverDeclarations, FunctionsAreThoseOfTheHeader) {
   EXPECT_FUNCTION(CtxPopCurrent, "cuCtxPopCurrent_v2");
   EXPECT_FUNCTION(ModuleLoadData, "cuModuleLoadData");
   EXPECT_FUNCTION(ModuleGetFunction, "cuModuleGetFunction");
+  EXPECT_FUNCTION(OccupancyMaxActiveBlocksPerMultiprocessor,
+                  "cuOccupancyMaxActiveBlocksPerMultiprocessor");
   EXPECT_FUNCTION(LaunchKernel, "cuLaunchKernel");
   EXPECT_FUNCTION(StreamCreate, "cuStreamCreate");
   EXPECT_FUNCTION(StreamDestroy, "cuStreamDestroy_v2");

@@ -393,5 +393,25 @@ TEST(EmulatedPlans, ManySegments) {
   }
 }
 
+// The fake device has room for four teams of warps: for so many segments, in however few chunks.
+TEST(EmulatedPlans, FewSegmentsGoToTeams) {
+  constexpr std::uint32_t kChunkValues = 1 << 17;  // two segments
+  for (const std::uint64_t n_chunks : {2, 3}) {
+    const Bytes tensor = weights(6, n_chunks * kChunkValues);
+    EncodeOptions options;
+    options.chunk_elems = kChunkValues;
+    options.entropy = EntropyId::kRans;
+    const Bytes bytes = write_file(
+        [&](Writer& writer) {
+          expect_ok(writer.add("t", TensorView{DType::kF32, {n_chunks * kChunkValues}, tensor}));
+        },
+        options);
+    const FakeSettings settings("idle chunks=" + std::to_string(n_chunks));  // counts begin anew
+    expect_ok(load_all(take(PlacedFile(bytes, FileIn::kDeviceMemory).open())).result);
+    EXPECT_EQ(fake_calls("cfck_lossless_team_f32"), n_chunks == 2 ? 1 : 0);
+    EXPECT_EQ(fake_calls("cfck_lossless_f32"), n_chunks == 2 ? 0 : 1);
+  }
+}
+
 }  // namespace
 }  // namespace cfck::test

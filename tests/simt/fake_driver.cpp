@@ -7,6 +7,8 @@
 //   devices=N      number of devices; 1
 //   version=N      of CUDA, as 13000
 //   capability=N   of the devices, as 90
+//   multiprocessors=N  of the devices; 1
+//   fitting=N      blocks of a kernel that a multiprocessor holds; 4
 //   eager          work is done at once
 //   fail=NAME:N:R  the N-th call of a function (without "cu", from 1) gives the error R; counted
 //                  anew when the variable changes
@@ -66,6 +68,8 @@ struct Settings {
   int n_devices = 1;
   int version = kOldestDriver;
   int capability = 90;
+  int n_multiprocessors = 1;
+  int n_fitting = 4;
   bool is_eager = false;
   std::map<std::string, std::pair<int, int>> failures;  // call and error by function
   std::map<std::string, int> calls;
@@ -103,6 +107,8 @@ Settings read_settings(const std::string& text) {
     if (name == "devices") settings.n_devices = std::atoi(value.c_str());
     if (name == "version") settings.version = std::atoi(value.c_str());
     if (name == "capability") settings.capability = std::atoi(value.c_str());
+    if (name == "multiprocessors") settings.n_multiprocessors = std::atoi(value.c_str());
+    if (name == "fitting") settings.n_fitting = std::atoi(value.c_str());
     if (name == "eager") settings.is_eager = true;
     if (name == "start_ms") settings.start_ms = std::atoi(value.c_str());
     if (name == "idle") settings.is_idle = true;
@@ -286,7 +292,7 @@ FAKE(DeviceGetAttribute, int* value, int attribute, DriverDevice) {
   BEGIN(DeviceGetAttribute)
   *value = attribute == kCapabilityMajor   ? settings().capability / 10
            : attribute == kCapabilityMinor ? settings().capability % 10
-                                           : 1;  // multiprocessors
+                                           : settings().n_multiprocessors;
   return 0;
 }
 FAKE(DevicePrimaryCtxRetain, DriverContext* context, DriverDevice device) {
@@ -317,10 +323,16 @@ FAKE(ModuleGetFunction, DriverFunction* function, DriverModule, const char* name
   }
   return 500;  // not found
 }
+FAKE(OccupancyMaxActiveBlocksPerMultiprocessor, int* n_blocks, DriverFunction, int, std::size_t) {
+  BEGIN(OccupancyMaxActiveBlocksPerMultiprocessor)
+  *n_blocks = settings().n_fitting;
+  return 0;
+}
 FAKE(LaunchKernel, DriverFunction function, unsigned grid_x, unsigned, unsigned, unsigned block_x,
      unsigned, unsigned, unsigned, DriverStream stream, void** parameters, void**) {
   BEGIN(LaunchKernel)
   const auto& kernel = *reinterpret_cast<const FakeFunction*>(function);
+  ++settings().calls[kernel.name];
   const auto* const first = static_cast<const std::byte*>(parameters[0]);
   std::vector<std::byte> argument(first, first + kernel.argument_bytes);
   if (is_timed()) {

@@ -8,11 +8,11 @@
 #include "codec/direct/chunk/header.hpp"
 #include "codec/direct/device/escapes_device.cuh"
 #include "codec/direct/device/index_passes_device.cuh"
+#include "codec/direct/device/runs_device.cuh"
 #include "codec/direct/device/sections_device.cuh"
 #include "codec/entropy/rans/device.cuh"
 #include "codec/symboliser/device/bins_device.cuh"
 #include "codec/symboliser/device/raw_bits_device.cuh"
-#include "codec/symboliser/device/staged_device.cuh"
 
 namespace cfck::codec {
 
@@ -31,23 +31,10 @@ struct DirectShared {
   std::uint8_t tail[kMaxDirectTailBytes];
 };
 
-inline constexpr unsigned kDirectStageBytes = 1536;
 // A warp that decodes the values too has stages beside it.
 struct DirectWarpShared : DirectShared {
-#if CFCK_HAS_STAGING
-  StagedShared<kDirectStageBytes> staged;
-#endif
+  DirectStaged staged;
 };
-
-// Low bits and table of the symbols of a bin (codec/direct/spec.md, section 6.2).
-CFCK_DEVICE unsigned low_bits_of_bin(std::uint32_t scale_bin) {
-  return scale_bin < kFirstWithLowBits ? 0 : 1 + (scale_bin - kFirstWithLowBits) / kPhases;
-}
-CFCK_DEVICE unsigned table_of_bin(std::uint32_t scale_bin) {
-  return scale_bin < kFirstWithLowBits
-             ? scale_bin - 1
-             : kFirstWithLowBits - 1 + (scale_bin - kFirstWithLowBits) % kPhases;
-}
 
 // Whether an index is that of a symbol whose low bits may have made it overflow, and in range.
 template <bool to_values>
@@ -71,8 +58,6 @@ CFCK_DEVICE bool find_direct_mask(const DeviceChunk& chunk, const DirectSections
 template <class Value, unsigned n_sets>
 class DirectWarp {
   using Word = typename Value::Word;
-  // It means what it means in codec/lossless/device.cuh.
-  static constexpr std::uint32_t kUnstagedGroups = 32;
 
  public:
   CFCK_DEVICE DirectWarp(const DeviceChunk& chunk, DirectShared& shared)
@@ -94,7 +79,7 @@ class DirectWarp {
   CFCK_DEVICE const DeviceLanes<n_sets>& lanes() const { return lanes_; }
   CFCK_DEVICE const DeviceTail& tail() const { return tail_; }
 
-  CFCK_DEVICE bool decode(std::uint32_t words_at, DirectWarpShared& shared) {
+  CFCK_DEVICE bool decode(std::uint32_t words_at, DirectStaged& stages) {
     const bool has_field = parameters_.bands != nullptr;
     if (!find_direct_mask(chunk_, s_, mask_)) {
       return false;
@@ -108,10 +93,10 @@ class DirectWarp {
     const bool has_prediction = parameters_.coefficients != nullptr;
     if (!has_field && !has_prediction && mask_ == nullptr) {
       out_ = chunk_.out;
-      return decode_values<true>(shared) && n_exact_ == s_.n_exact;
+      return decode_values<true>(stages) && n_exact_ == s_.n_exact;
     }
     out_ = indices().merged;
-    if (!decode_values<false>(shared)) {
+    if (!decode_values<false>(stages)) {
       return false;
     }
     simt::sync_warp();
@@ -154,7 +139,7 @@ class DirectWarp {
 
   // Decodes all groups to values or to indices, the last ones twice (codec/lossless/device.cuh).
   template <bool to_values>
-  CFCK_DEVICE bool decode_values(DirectWarpShared& shared) {
+  CFCK_DEVICE bool decode_values(DirectStaged& stages) {
     const std::uint32_t* const groups = chunk_.groups;
     const std::uint8_t* raw = s_.raw.data;
     RingSteps<n_sets> steps(lanes_);
@@ -163,7 +148,7 @@ class DirectWarp {
     CFCK_NO_UNROLL
     while (true) {
       if (!is_tail && g == tail_.first_group) {
-        if (!fill_tail(raw, shared)) {
+        if (!fill_tail(raw, stages)) {
           return false;
         }
         raw = shared_.tail;
@@ -172,7 +157,7 @@ class DirectWarp {
       std::uint32_t last = is_tail ? n_groups_ : tail_.first_group;
 #if CFCK_HAS_STAGING
       if constexpr (to_values) {
-        g = decode_staged_groups(shared.staged, g, raw, is_tail);
+        g = decode_staged_groups(stages, g, raw, is_tail);
         last = last - g > kUnstagedGroups ? g + kUnstagedGroups : last;
       }
 #endif
@@ -189,80 +174,34 @@ class DirectWarp {
     }
   }
 
-  // No index of such a group can be out of range but by an escape. Almost all are.
-  CFCK_DEVICE static bool is_common_group(std::uint32_t group) {
-    return !is_zero_group(group) && low_bits_of_bin(bin_of(group)) <= kMaxSafeLowBits;
-  }
-
 #if CFCK_HAS_STAGING
-  // Groups of a run: as many common ones of 32 as fit a stage.
-  struct Run {
-    std::uint32_t groups;  // the lane's
-    unsigned n;
-    std::uint32_t n_bytes;
-  };
-  CFCK_DEVICE static Run run_of(std::uint32_t group) {
-    constexpr std::uint32_t kMost = StagedShared<kDirectStageBytes>::kMaxRunBytes;
-    const std::uint32_t n_bytes = low_bits_of_bin(bin_of(group)) * (kGroupSize / 8);
-    const std::uint32_t until = simt::running_sum(is_common_group(group) ? n_bytes : kMost + 1);
-    const std::uint32_t others = simt::ballot(until > kMost);
-    const unsigned n = others == 0 ? simt::kWarpLanes : simt::lowest_bit(others);
-    const std::uint32_t all = simt::shuffle(until, (n - 1) % simt::kWarpLanes);
-    return {group, n, n == 0 ? 0 : all};
-  }
-
   // Decodes whole common groups to values as codec lossless does (codec/lossless/device.cuh), where
-  // one step is for all. The raw bits of the tail are in shared memory: for them nothing is copied.
-  CFCK_DEVICE std::uint32_t decode_staged_groups(StagedShared<kDirectStageBytes>& shared,
-                                                 std::uint32_t first, const std::uint8_t*& raw,
-                                                 bool is_tail) {
+  // one step is for all.
+  CFCK_DEVICE std::uint32_t decode_staged_groups(DirectStaged& stages, std::uint32_t first,
+                                                 const std::uint8_t*& raw, bool is_tail) {
     const std::uint32_t n_whole = n_unmasked_ / kGroupSize;
     const std::uint32_t last = is_tail || n_whole < tail_.first_group ? n_whole : tail_.first_group;
-    if (has_row_steps_ || first + kUnstagedGroups > last ||
-        !simt::can_store_four(static_cast<Word*>(out_))) {
+    if (has_row_steps_ || !simt::can_store_four(static_cast<Word*>(out_))) {
       return first;
     }
-    const auto group_after = [&](std::uint32_t g) {
-      const std::uint32_t of_lane = g + simt::lane();
-      return of_lane < last ? chunk_.groups[of_lane] : 1;
-    };
-    Run run = run_of(group_after(first));
-    if (run.n == 0) {
-      return first;
-    }
-    StagedRaw staged(shared, raw, is_tail ? raw : s_.raw.data + s_.raw.n_bytes);
-    WordStream<n_sets> words(lanes_, shared.words);
-    staged.start(run.n_bytes);
-    std::uint32_t coming = group_after(first + run.n);
-    std::uint32_t g = first;
-    CFCK_NO_UNROLL
-    while (run.n != 0) {
-      const Run next = run_of(coming);
-      staged.start(next.n_bytes);
-      coming = group_after(g + run.n + next.n);
-      const std::uint8_t* const arrived = staged.await();
-      const std::uint8_t* stage = is_tail ? raw : arrived;
-      CFCK_NO_UNROLL
-      for (unsigned i = 0; i < run.n; ++i) {
-        stage = decode_group<true, true, true>(words, g + i, simt::shuffle(run.groups, i), stage);
-      }
-      staged.free();
-      g += run.n;
-      raw += run.n_bytes;
-      run = next;
-    }
-    staged.close();
-    words.close();
-    return g;
+    RunBits bits{raw, s_.raw.end(), shared_.tail, is_tail};
+    first = decode_common_runs(stages, lanes_, chunk_.groups, first, last, bits,
+                               [&](WordStream<n_sets>& words, std::uint32_t g, std::uint32_t group,
+                                   const std::uint8_t* stage) {
+                                 return decode_group<true, true, true>(words, g, group, stage);
+                               });
+    raw = bits.raw;
+    return first;
   }
 #endif
 
-  CFCK_DEVICE bool fill_tail(const std::uint8_t* raw, [[maybe_unused]] DirectWarpShared& shared) {
+  CFCK_DEVICE bool fill_tail(const std::uint8_t* raw, DirectStaged& stages) {
     const LanesMark<n_sets> before = mark_of(lanes_);
-    std::uint32_t g = tail_.first_group;
-#if CFCK_HAS_STAGING
-    g = skip_whole_groups(shared.staged.words, g);
-#endif
+    std::uint32_t g = skip_whole_groups<kLaneValues>(
+        stages, lanes_, chunk_.groups, tail_.first_group, n_unmasked_ / kGroupSize,
+        [&](std::uint32_t group) -> const DeviceTable& {
+          return shared_.tables[2 + table_of_bin(bin_of(group))];
+        });
     for (; g < n_groups_; ++g) {
       const std::uint32_t group = chunk_.groups[g];
       if (!is_zero_group(group)) {
@@ -278,40 +217,6 @@ class DirectWarp {
     go_back(lanes_, before);
     return fits;
   }
-
-#if CFCK_HAS_STAGING
-  // Decodes the symbols of the whole groups from `first` on, if they are many; returns the group
-  // after them. There are hundreds in the tail of values with few raw bits.
-  CFCK_DEVICE std::uint32_t skip_whole_groups(StreamRing* rings, std::uint32_t first) {
-    const std::uint32_t n_whole = n_unmasked_ / kGroupSize;
-    if (first + kUnstagedGroups > n_whole) {
-      return first;
-    }
-    WordStream<n_sets> words(lanes_, rings);
-    CFCK_NO_UNROLL
-    while (first < n_whole) {
-      const unsigned n = n_whole - first < simt::kWarpLanes ? n_whole - first : simt::kWarpLanes;
-      const std::uint32_t groups = simt::lane() < n ? chunk_.groups[first + simt::lane()] : 0;
-      CFCK_NO_UNROLL
-      for (unsigned i = 0; i < n; ++i) {
-        const std::uint32_t group = simt::shuffle(groups, i);
-        if (!is_zero_group(group)) {
-          const DeviceTable& table = shared_.tables[2 + table_of_bin(bin_of(group))];
-          CFCK_UNROLL
-          for (unsigned t = 0; t < kLaneValues; ++t) {
-            if (t % n_sets == 0) {
-              words.refill();
-            }
-            words.step(t % n_sets, table);
-          }
-        }
-      }
-      first += n;
-    }
-    words.close();
-    return n_whole;
-  }
-#endif
 
   // Decodes a group, whose raw bits are at `raw`; returns what follows these. is_common: it is, and
   // whole. has_one_step: as has_row_steps_ says, too. `steps` is RingSteps or WordStream.
@@ -485,11 +390,11 @@ CFCK_DEVICE bool decode_direct_chunk(const DeviceChunk& chunk, const DeviceTable
   }
   switch (n_sets) {
     case 1:
-      return DirectWarp<Value, 1>(chunk, shared).decode(at, shared);
+      return DirectWarp<Value, 1>(chunk, shared).decode(at, shared.staged);
     case 2:
-      return DirectWarp<Value, 2>(chunk, shared).decode(at, shared);
+      return DirectWarp<Value, 2>(chunk, shared).decode(at, shared.staged);
     default:
-      return DirectWarp<Value, 4>(chunk, shared).decode(at, shared);
+      return DirectWarp<Value, 4>(chunk, shared).decode(at, shared.staged);
   }
 }
 

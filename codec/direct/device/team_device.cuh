@@ -9,8 +9,9 @@ namespace cfck::codec {
 
 // The shared memory of a block.
 struct DirectTeamShared {
-  DirectWarpShared chunk;
+  DirectShared chunk;
   TeamShared team;
+  DirectStaged staged[kMaxDeviceLaneSets];                 // of each warp
   std::uint32_t counts[kMaxDeviceLaneSets][kBinCounters];  // of bins, in the part of each warp
   std::uint32_t n_exact[kMaxDeviceLaneSets];               // likewise
 };
@@ -56,17 +57,101 @@ class DirectTeamWarp {
     const std::uint32_t tail = shared_.team.tail_first_group;
     const std::uint32_t n_whole = n_unmasked_ / kGroupSize;
     const std::uint32_t last = tail < n_whole ? tail : n_whole;
+    const std::uint8_t* raw = decode_whole_groups<to_values>(last);
+    raw = decode_groups<to_values>(last, tail, raw);
+    const auto table = [&](std::uint32_t group) -> const DeviceTable& { return table_of(group); };
+    const bool ends_well =
+        fill_team_tail(lanes_, shared_.team, chunk_.groups, n_unmasked_, raw, shared_.chunk.tail,
+                       table, [&](std::uint32_t g) {
+                         return skip_whole_groups<1>(shared_.staged[set_], lanes_, chunk_.groups, g,
+                                                     n_whole, table);
+                       });
+    fits_ = fits_ && ends_well;
+    simt::sync_block();
+    decode_tail<to_values>(n_whole);
+    escapes_.share(shared_.team);
+    simt::sync_block();
+    fits_ = fits_ && escapes_.are_all(shared_.team);
+    escapes_.each(shared_.team, n_whole, [&](std::uint32_t number, std::uint32_t at) {
+      put_escape<to_values>(number, at);
+    });
+  }
+
+  // The first `last` groups, whose raw bits are in the section: in long runs where one step is for
+  // all and they are common. Returns what follows these.
+  template <bool to_values>
+  CFCK_DEVICE const std::uint8_t* decode_whole_groups(std::uint32_t last) {
+    const std::uint8_t* raw = s_.raw.data;
+    std::uint32_t g = 0;
+    CFCK_NO_UNROLL
+    while (g < last) {
+      std::uint32_t end = last;
+#if CFCK_HAS_STAGING
+      if (to_values && parameters_.row_steps == nullptr) {
+        g = decode_staged_groups(g, last, raw, false);
+        end = last - g > kUnstagedGroups ? g + kUnstagedGroups : last;
+      }
+#endif
+      raw += decode_unstaged_groups<to_values>(g, end, raw);
+      g = end;
+    }
+    return raw;
+  }
+
+  // The groups whose raw bits are in shared memory by now.
+  template <bool to_values>
+  CFCK_DEVICE void decode_tail([[maybe_unused]] std::uint32_t n_whole) {
+    const std::uint8_t* raw = shared_.chunk.tail;
+    std::uint32_t g = shared_.team.tail_first_group;
+#if CFCK_HAS_STAGING
+    if (to_values && parameters_.row_steps == nullptr) {
+      g = decode_staged_groups(g, n_whole, raw, true);
+    }
+#endif
+    (void)decode_groups<to_values>(g, n_groups_, raw);
+  }
+
+#if CFCK_HAS_STAGING
+  CFCK_DEVICE std::uint32_t decode_staged_groups(std::uint32_t first, std::uint32_t last,
+                                                 const std::uint8_t*& raw, bool is_tail) {
     const unsigned i = place_in_group(true, set_, simt::lane());
-    go_through_groups<simt::PendingWord, std::uint32_t>(
-        chunk_.groups, last, [&](std::uint32_t group) { return raw_bytes_of(group, kGroupSize); },
+    const double step = parameters_.step;
+    Word* const values = static_cast<Word*>(out_) + i;
+    RunBits bits{raw, s_.raw.end(), shared_.chunk.tail, is_tail};
+    first = decode_common_runs(
+        shared_.staged[set_], lanes_, chunk_.groups, first, last, bits,
+        [&](WordStream<1>& words, std::uint32_t g, std::uint32_t group, const std::uint8_t* stage) {
+          const unsigned low_bits = low_bits_of_bin(bin_of(group));
+          const auto low = bits_of_value<std::uint32_t>(stage, low_bits, kGroupSize, i);
+          words.refill();
+          const std::uint32_t symbol = words.step(0, table_of(group));
+          const auto index = static_cast<std::int32_t>((symbol - kSymbolOfZero) << low_bits | low);
+          values[std::size_t{g} * kGroupSize] =
+              Value::from_double(static_cast<double>(index) * step);
+          note_escapes(g, simt::ballot(symbol == kSymbolEscape));
+          return stage + low_bits * (kGroupSize / 8);
+        });
+    raw = bits.raw;
+    return first;
+  }
+#endif
+
+  // Decodes groups [first, last); returns how many raw bytes they have.
+  template <bool to_values>
+  CFCK_DEVICE std::uint32_t decode_unstaged_groups(std::uint32_t first, std::uint32_t last,
+                                                   const std::uint8_t* raw) {
+    const unsigned i = place_in_group(true, set_, simt::lane());
+    return go_through_groups<simt::PendingWord, std::uint32_t>(
+        chunk_.groups, first, last,
+        [&](std::uint32_t group) { return raw_bytes_of(group, kGroupSize); },
         [&](std::uint32_t group, std::uint32_t at) {
           const unsigned n_bits = low_bits_of_group(group);
-          return n_bits <= 8 ? ask_packed(s_.raw.data + at, n_bits, i) : simt::PendingWord{};
+          return n_bits <= 8 ? ask_packed(raw + at, n_bits, i) : simt::PendingWord{};
         },
         [&](std::uint32_t group, std::uint32_t at, const simt::PendingWord& asked) {
           // Few groups have more.
           const unsigned n_bits = low_bits_of_group(group);
-          const std::uint8_t* const from = s_.raw.data + at;
+          const std::uint8_t* const from = raw + at;
           return n_bits == 0   ? 0
                  : n_bits <= 8 ? take_packed(asked, from, n_bits, i)
                                : bits_of_value<std::uint32_t>(from, n_bits, kGroupSize, i);
@@ -78,20 +163,6 @@ class DirectTeamWarp {
             decode_indices<to_values, true>(g, group, kGroupSize, low);
           }
         });
-    const std::uint8_t* const raw =
-        decode_groups<to_values>(last, tail, raw_of_tail(shared_.team, s_.raw));
-    const bool ends_well =
-        fill_team_tail(lanes_, shared_.team, chunk_.groups, n_unmasked_, raw, shared_.chunk.tail,
-                       [&](std::uint32_t group) -> const DeviceTable& { return table_of(group); });
-    fits_ = fits_ && ends_well;
-    simt::sync_block();
-    (void)decode_groups<to_values>(tail, n_groups_, shared_.chunk.tail);
-    escapes_.share(shared_.team);
-    simt::sync_block();
-    fits_ = fits_ && escapes_.are_all(shared_.team);
-    escapes_.each(shared_.team, n_whole, [&](std::uint32_t number, std::uint32_t at) {
-      put_escape<to_values>(number, at);
-    });
   }
 
   CFCK_DEVICE const DeviceTable& table_of(std::uint32_t group) const {
@@ -149,7 +220,10 @@ class DirectTeamWarp {
     if (is_active) {
       store<to_values>(place_of(g, n), index);
     }
-    const std::uint32_t votes = simt::ballot(is_escape);
+    note_escapes(g, simt::ballot(is_escape));
+  }
+
+  CFCK_DEVICE void note_escapes(std::uint32_t g, std::uint32_t votes) {
     if (votes != 0) {
       fits_ = escapes_.add(g, votes) && fits_;
     }
@@ -282,12 +356,12 @@ CFCK_DEVICE std::uint32_t open_direct_for_team(const DeviceChunk& chunk,
     return kTeamRefused;
   }
   if (n_sets == 1) {
-    return DirectWarp<Value, 1>(chunk, shared.chunk).decode(at, shared.chunk) ? kTeamDone
-                                                                              : kTeamRefused;
+    return DirectWarp<Value, 1>(chunk, shared.chunk).decode(at, shared.staged[0]) ? kTeamDone
+                                                                                  : kTeamRefused;
   }
   if (n_sets == 2) {
-    return DirectWarp<Value, 2>(chunk, shared.chunk).decode(at, shared.chunk) ? kTeamDone
-                                                                              : kTeamRefused;
+    return DirectWarp<Value, 2>(chunk, shared.chunk).decode(at, shared.staged[0]) ? kTeamDone
+                                                                                  : kTeamRefused;
   }
   if (chunk.parameters->bands != nullptr) {
     add_counts(shared);

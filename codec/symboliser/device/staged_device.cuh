@@ -8,6 +8,10 @@
 
 namespace cfck::codec {
 
+// Fewer groups are not worth a stage; so many are decoded one by one after a group that ends a run
+// before its time, since others may follow.
+inline constexpr std::uint32_t kUnstagedGroups = 32;
+
 // The shared memory of a warp. A stage has up to 15 bytes before and after those of a run.
 template <unsigned stage_bytes>
 struct StagedShared {
@@ -19,6 +23,10 @@ struct StagedShared {
 };
 
 #if CFCK_HAS_STAGING
+
+// The stages of a kernel, or nothing where devices have none.
+template <unsigned stage_bytes>
+using StagesOf = StagedShared<stage_bytes>;
 
 template <unsigned stage_bytes>
 class StagedRaw {
@@ -85,6 +93,12 @@ class StagedRaw {
   std::uint32_t n_started_ = 0;
   std::uint32_t n_done_ = 0;
 };
+
+#else
+
+struct NoStages {};
+template <unsigned stage_bytes>
+using StagesOf = NoStages;
 
 #endif
 

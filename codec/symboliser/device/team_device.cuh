@@ -108,17 +108,18 @@ CFCK_DEVICE std::uint32_t take_packed(const simt::PendingWord& asked, const std:
   return simt::take(asked, from + first / 8) >> (first % 8) & ((1u << n_bits) - 1);
 }
 
-// Goes through the first `last` groups of a chunk, which are whole, some together, and asks for the
+// Goes through groups [first, last) of a chunk, which are whole, some together, and asks for the
 // raw bits of the next ones before it decodes those, so that a warp that is alone does not wait for
 // the memory at each group. (Loads share a counter of those under way; a warp can only wait for
-// all.)
+// all.) Returns how many raw bytes the groups have.
 //   bytes_of(group)              how many raw bytes a group has
-//   ask(group, at)               asks for them; they begin with byte `at` of all
+//   ask(group, at)               asks for them; they begin with byte `at` of these groups'
 //   take(group, at, asked)       returns what was asked for
 //   decode(g, group, at, taken)  decodes group number g
 template <class Asked, class Taken, class Bytes, class Ask, class Take, class Decode>
-CFCK_DEVICE void go_through_groups(const std::uint32_t* groups, std::uint32_t last,
-                                   Bytes&& bytes_of, Ask&& ask, Take&& take, Decode&& decode) {
+CFCK_DEVICE std::uint32_t go_through_groups(const std::uint32_t* groups, std::uint32_t first,
+                                            std::uint32_t last, Bytes&& bytes_of, Ask&& ask,
+                                            Take&& take, Decode&& decode) {
   // Registers are scarce.
   constexpr unsigned kTogether = sizeof(Asked) <= 12 ? 4 : sizeof(Asked) <= 16 ? 3 : 2;
   std::uint32_t next[kTogether] = {};
@@ -145,10 +146,10 @@ CFCK_DEVICE void go_through_groups(const std::uint32_t* groups, std::uint32_t la
     }
     load_numbers(begin + kTogether);
   };
-  load_numbers(0);
-  ask_for(0);
+  load_numbers(first);
+  ask_for(first);
   CFCK_NO_UNROLL
-  for (std::uint32_t begin = 0; begin < last; begin += kTogether) {
+  for (std::uint32_t begin = first; begin < last; begin += kTogether) {
     std::uint32_t own_group[kTogether];
     std::uint32_t own_at[kTogether];
     Taken taken[kTogether] = {};
@@ -168,25 +169,23 @@ CFCK_DEVICE void go_through_groups(const std::uint32_t* groups, std::uint32_t la
       }
     }
   }
-}
-
-// The place in the section of the raw bits of the tail: those that the lanes do not carry.
-CFCK_DEVICE const std::uint8_t* raw_of_tail(const TeamShared& team, DeviceBytes section) {
-  return section.end() - (team.tail_raw_bytes - team.tail_in_lanes);
+  return end;
 }
 
 // Puts the set's part of the tail into `tail`, and what of it is in the section, at `raw`. The
-// lanes are as before afterwards. `table_of(group)` is the table of a group's symbols. False where
-// the lanes do not end as they must.
-template <class TableOf>
+// lanes are as before afterwards. `table_of(group)` is the table of a group's symbols, and
+// `skip(g)` may decode those of the first groups from g on: it returns the group after them. False
+// where the lanes do not end as they must.
+template <class TableOf, class Skip>
 CFCK_DEVICE bool fill_team_tail(DeviceLanes<1>& lanes, const TeamShared& team,
                                 const std::uint32_t* groups, std::uint32_t n_values,
-                                const std::uint8_t* raw, std::uint8_t* tail, TableOf&& table_of) {
+                                const std::uint8_t* raw, std::uint8_t* tail, TableOf&& table_of,
+                                Skip&& skip) {
   constexpr std::uint32_t kSetBytes = simt::kWarpLanes * kRansStateBits / 8;
   const unsigned set = simt::warp_of_block();
   const std::uint32_t n_groups = (n_values + kGroupSize - 1) / kGroupSize;
   const LanesMark<1> before = mark_of(lanes);
-  for (std::uint32_t g = team.tail_first_group; g < n_groups; ++g) {
+  for (std::uint32_t g = skip(team.tail_first_group); g < n_groups; ++g) {
     const unsigned n_mine = n_values_of_set(set, size_of_group(n_values, g));
     if (!is_zero_group(groups[g]) && n_mine != 0) {
       fill_rings(lanes);
