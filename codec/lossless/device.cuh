@@ -42,8 +42,6 @@ template <class Format, unsigned n_sets>
 class LosslessWarp {
   using Word = typename Format::Word;
   using Values = LosslessValues<Format>;
-  // For words of 64 bits there are not enough registers beside it.
-  static constexpr bool kIsStaged = sizeof(Word) < 8;
 
  public:
   CFCK_DEVICE LosslessWarp(const DeviceChunk& chunk, const LosslessSections& sections,
@@ -126,10 +124,8 @@ class LosslessWarp {
     while (true) {
       std::uint32_t last = tail_.first_group;
 #if CFCK_HAS_STAGING
-      if constexpr (kIsStaged) {
-        g = decode_staged_groups(stages, g, raw);
-        last = last - g > kUnstagedGroups ? g + kUnstagedGroups : last;
-      }
+      g = decode_staged_groups(stages, g, raw);
+      last = last - g > kUnstagedGroups ? g + kUnstagedGroups : last;
 #endif
       const bool is_tail = g == tail_.first_group;
       if (is_tail) {
@@ -257,9 +253,7 @@ class LosslessWarp {
     const std::uint32_t scale_bin = bin_of(group);
     const DeviceTable& table = shared_.tables[2 + scale_bin % kPhases];
     const std::uint32_t top_of_lane = Values::top_of_symbol(scale_bin, simt::lane());
-    // For words of 64 bits there are not enough registers to have all four values.
-    constexpr bool kAtOnce = is_common && kIsStaged;
-    std::conditional_t<kAtOnce, typename Values::CommonBits, NoBits> bits(raw);
+    std::conditional_t<is_common, typename Values::CommonBits, NoBits> bits(raw);
     std::uint32_t tops[kLaneValues] = {};
     std::uint32_t escapes = 0;
     CFCK_UNROLL
@@ -273,7 +267,7 @@ class LosslessWarp {
         const std::uint32_t symbol = decode_step(lanes_, t % n_sets, table, is_active);
         escapes |= (is_active && symbol == Format::kSymbolEscape ? 1u : 0u) << t;
         const std::uint32_t top = simt::shuffle(top_of_lane, symbol);
-        if constexpr (kAtOnce) {
+        if constexpr (is_common) {
           tops[t] = top;
         } else if (is_active) {
           const unsigned place = place_in_group(is_whole, t, simt::lane());
@@ -282,7 +276,7 @@ class LosslessWarp {
         }
       }
     }
-    if constexpr (kAtOnce) {
+    if constexpr (is_common) {
       bits.store(tops, values + kLaneValues * simt::lane());
     }
     if (simt::any(escapes != 0)) {

@@ -76,7 +76,10 @@ struct LosslessValues {
   }
 
   // The raw bits of the lane's four values of a common group, in as few registers as they fit.
+  // There are not enough for integers of 48 bits beside symbols: these are loaded when they are
+  // stored.
   struct CommonBits {
+    const std::uint8_t* integers = nullptr;
     std::uint32_t packed = 0;
     std::uint32_t bytes = 0;
     std::uint64_t low = 0;
@@ -92,12 +95,24 @@ struct LosslessValues {
       if constexpr (Format::kLowBits == 16) {
         low = simt::load_long(raw + 2 * kLaneValues * simt::lane(), 2 * kLaneValues);
       }
+      if constexpr (Format::kLowBits == 48) {
+        integers = raw + 6 * kLaneValues * simt::lane();
+      }
     }
 
     // Stores the values, whose high bits are `tops`.
     CFCK_DEVICE void store(const std::uint32_t* tops, Word* to) const {
       if constexpr (sizeof(Word) == 2 && kHighBits < 8) {
         simt::store_pairs(to, pair<0>(tops), pair<1>(tops));
+      } else if constexpr (Format::kLowBits == 48) {
+        const std::uint64_t first = simt::load_long(integers, 8);
+        const std::uint64_t second = simt::load_long(integers, 8, 8);
+        const std::uint64_t third = simt::load_long(integers, 8, 16);
+        const Word values[kLaneValues] = {with_integer(0, first, tops[0]),
+                                          with_integer(1, first >> 48 | second << 16, tops[1]),
+                                          with_integer(2, second >> 32 | third << 32, tops[2]),
+                                          with_integer(3, third >> 16, tops[3])};
+        simt::store_four(to, values);
       } else {
         Word values[kLaneValues];
         CFCK_UNROLL
@@ -109,6 +124,12 @@ struct LosslessValues {
     }
 
    private:
+    // A value with the 48 lowest bits of `integer`.
+    CFCK_DEVICE Word with_integer(unsigned t, std::uint64_t integer, std::uint32_t top) const {
+      constexpr std::uint64_t kIntegers = (std::uint64_t{1} << 48) - 1;
+      const Bits bits = packed >> (kWidth * t) & ((1u << kWidth) - 1);
+      return value_of(bits << 48 | (integer & kIntegers), top);
+    }
     CFCK_DEVICE Word value(unsigned t, std::uint32_t top) const {
       if constexpr (sizeof(Word) == 4) {
         // Mantissa and sign go to their places at once.

@@ -8,7 +8,8 @@ in every cycle, and no warp ever waits for memory or for a result. A second limi
 unit for integers, which takes two cycles for an instruction.
 
 The group is the common one: whole, with signs, without trailing zero bits, four lane sets, no
-escape, one step for the whole tensor, no mask, no prediction, no scale field. The way that a warp
+escape, one step for the whole tensor, no mask, no prediction, no scale field. A warp decodes it, or
+a quarter of it, where a team of four does. The way that a warp
 takes for it is found in the graph of the code's jumps: the cheapest of all ways around a loop that
 do the work of a group, because whatever is rare only adds instructions. The work is known from the
 format: two words of a table and one of a ring for each of four steps, four values stored at once, a
@@ -32,7 +33,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from machine_code import Block, Instruction, Way, cheapest_way, loops_of, read_listing
@@ -74,6 +75,12 @@ class Kernel:
     low_bytes: int = 0  # of a value, stored as integers
     symbol_bits: float = 3.67  # of weights without loss: BF16 at a ratio of 1.5, F32 at 1.2
     is_direct: bool = False
+    is_team: bool = False  # four warps decode a group, a lane set each
+
+    @property
+    def steps(self) -> int:
+        """The steps of a warp."""
+        return 1 if self.is_team else STEPS
 
     @property
     def stored_bytes(self) -> float:
@@ -82,8 +89,13 @@ class Kernel:
 
     @property
     def refills(self) -> float:
-        """How many rings are refilled for a group, on average."""
-        return GROUP * self.symbol_bits / 16 / RING_WORDS
+        """How many rings a warp refills for a group, on average."""
+        return GROUP * self.symbol_bits / 16 / RING_WORDS * self.steps / STEPS
+
+    def as_team(self) -> Kernel:
+        """The other form of the kernel."""
+        name = "_team_".join(self.name.rsplit("_", 1))
+        return replace(self, name=name, is_team=True)
 
 
 # Raw bits are those of codec/symboliser/float_format.hpp with 32 symbols. Under an error bound of
@@ -100,6 +112,7 @@ KERNELS = (
     Kernel("cfck_direct_bf16", 2, 5, symbol_bits=4, is_direct=True),
     Kernel("cfck_direct_f16", 2, 5, symbol_bits=4, is_direct=True),
 )
+TEAMS = tuple(kernel.as_team() for kernel in KERNELS)
 
 
 @dataclass(frozen=True)
@@ -114,6 +127,11 @@ class Count:
     def instructions(self) -> float:
         """With the average share of refills."""
         return self.way.n_instructions + self.kernel.refills * self.refill
+
+    @property
+    def of_group(self) -> float:
+        """Those of all warps that decode a group."""
+        return self.instructions * STEPS / self.kernel.steps
 
     @property
     def integer_cycles(self) -> float:
@@ -144,16 +162,21 @@ def work_of_group(kernel: Kernel) -> dict[str, int]:
     in one or two each."""
     words = (kernel.raw_bits % 8 != 0) + kernel.raw_bits // 8
     low_words = 2 if kernel.low_bytes == 2 else STEPS * ((kernel.low_bytes + 3) // 4)
+    stores = (kernel.value_bytes + 3) // 4 if kernel.value_bytes == 8 else 1
+    if kernel.is_team:
+        low_words, stores = (kernel.low_bytes + 3) // 4, 1
     work = {
-        "word of a table": 2 * STEPS,
-        "word of a ring": STEPS,
+        "word of a table": 2 * kernel.steps,
+        "word of a ring": kernel.steps,
         "funnel": words + low_words,
-        "store": (kernel.value_bytes + 3) // 4 if kernel.value_bytes == 8 else 1,
+        "store": stores,
     }
     if kernel.is_direct:
-        work["product"] = STEPS
+        work["product"] = kernel.steps
     else:
-        work["shuffle"] = STEPS  # the high bits of each symbol
+        # The high bits of each symbol. A warp of a team computes those of its one symbol, and gets
+        # the facts of the group from another lane.
+        work["shuffle"] = kernel.steps
     return work
 
 
@@ -199,13 +222,14 @@ def table(rows: list[list[str]]) -> str:
 
 
 def speed_table(counts: list[Count], hash_instructions: int) -> str:
-    """Instructions and speeds, a row for each kernel."""
+    """Instructions and speeds, a row for each kernel. A team has four warps for a group."""
     rows = [
         [
             "kernel",
             "ratio",
-            "instructions a group",
+            "instructions of a warp for a group",
             "of these, refills",
+            "of all its warps",
             "GB/s by issue",
             "GB/s by the unit for integers",
             "hashes, of the time",
@@ -213,6 +237,7 @@ def speed_table(counts: list[Count], hash_instructions: int) -> str:
     ]
     for count in counts:
         kernel = count.kernel
+        n_warps = STEPS / kernel.steps
         hashes = hash_instructions * kernel.stored_bytes / HASH_BYTES
         rows.append(
             [
@@ -220,9 +245,10 @@ def speed_table(counts: list[Count], hash_instructions: int) -> str:
                 f"{GROUP * kernel.value_bytes / kernel.stored_bytes:.2f}",
                 f"{count.instructions:.0f}",
                 f"{count.instructions - count.way.n_instructions:.0f}",
-                f"{count.rate(count.instructions):.0f}",
-                f"{count.rate(count.integer_cycles):.0f}",
-                f"{hashes / (hashes + count.instructions):.1%}",
+                f"{count.of_group:.0f}",
+                f"{count.rate(count.of_group):.0f}",
+                f"{count.rate(n_warps * count.integer_cycles):.0f}",
+                f"{hashes / (hashes + count.of_group):.1%}",
             ]
         )
     return table(rows)
@@ -232,7 +258,12 @@ def mix_table(counts: list[Count]) -> str:
     """How often each opcode is issued for a group, without refills."""
     mixes = [count.way.mix() for count in counts]
     names = sorted({name for mix in mixes for name in mix}, key=lambda n: -sum(m[n] for m in mixes))
-    rows = [["opcode", *(count.kernel.name.removeprefix("cfck_") for count in counts)]]
+    rows = [
+        [
+            "opcode",
+            *(count.kernel.name.removeprefix("cfck_").replace("_team", "") for count in counts),
+        ]
+    ]
     rows += [[name, *(str(mix[name]) for mix in mixes)] for name in names]
     return table(rows)
 
@@ -241,19 +272,24 @@ def report(kernels: dict[str, list[Block]]) -> str:
     """The tables of all kernels."""
     hash_instructions = way_of(kernels[HASH_KERNEL], HASH_WORK).n_instructions
     counts = [count_of(kernel, kernels[kernel.name]) for kernel in KERNELS]
+    teams = [count_of(kernel, kernels[kernel.name]) for kernel in TEAMS]
     return f"""# Instructions of the device code
 
 Made by `scripts/checks/device_instructions.py`, which says how. Computed from the machine code for
 {DEVICE}, not measured: limits of an H100 SXM, {MULTIPROCESSORS} multiprocessors with {SCHEDULERS}
 schedulers at {GIGAHERTZ} GHz.
 
-{speed_table(counts, hash_instructions)}
+{speed_table(counts + teams, hash_instructions)}
 
 The kernel `{HASH_KERNEL}` takes {hash_instructions} instructions for {HASH_BYTES} bytes.
 
 ## Instructions of a group, without refills
 
 {mix_table(counts)}
+
+## Instructions of a warp of a team, which decodes a quarter of it
+
+{mix_table(teams)}
 """
 
 
@@ -269,7 +305,7 @@ def main() -> int:
         print(INSTALL, file=sys.stderr)
         return 1
     kernels: dict[str, list[Block]] = {}
-    for name in ("byte", "direct", "lossless"):
+    for name in ("byte", "direct", "direct_team", "lossless", "lossless_team"):
         cubin = options.folder / f"{name}_kernels.{DEVICE}.cubin"
         command = [disassembler, "--print-code", str(cubin)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -264,6 +264,26 @@ TEST_P(EmulatedDirectSegments, ValuesAreThoseOfTheCpu) {
   expect_same_refusals(sample, 8);
 }
 
+// Each warp of a team copies the raw bits of all groups but those of the tail.
+TEST_P(EmulatedDirectSegments, TeamsCopyInBulk) {
+  Sample sample;
+  sample.shape = {512, 128};
+  encode(GetParam(), 0, 512 * 128, Spread::kGaussian, 0.02, sample);
+  for (unsigned order = 0; order < 3; ++order) {
+    const std::uint64_t copies_before = simt::copies();
+    std::vector<std::byte> expected(sample.info.n_elems * bits_per_element(GetParam().dtype) / 8);
+    ASSERT_TRUE(
+        find_decoder(CodecId::kDirect)->decode(sample.info, sample.payload, scratch_, expected));
+    EXPECT_EQ(decode_by_team(CodecId::kDirect, sample.info, sample.payload,
+                             static_cast<simt::LaneOrder>(order), order == 1),
+              expected);
+    // A copy is for up to 32 groups. Rows with steps of their own are decoded group by group.
+    EXPECT_EQ(simt::copies() - copies_before > 4 * 512 / 32, !GetParam().has_row_steps);
+    ++n_compared_;
+  }
+  expect_same_refusals(sample, 12);
+}
+
 // The lanes carry all raw bits there are, so that every group is decoded twice.
 TEST_P(EmulatedDirectSegments, LongTailsAreThoseOfTheCpu) {
   Sample sample;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <cstring>
 #include <string>
@@ -122,18 +123,41 @@ TEST_P(EmulatedLossless, RefusesWhatTheCpuRefusesOfManyValues) {
   if (expect_same_refusals(GetParam(), 33000, 4) == 0) GTEST_SKIP() << kNoKernel;
 }
 
+// One dtype for each kernel.
+constexpr DType kCopiedDTypes[] = {DType::kF64, DType::kF32,    DType::kBF16,
+                                   DType::kF16, DType::kF8E5M2, DType::kF8E4M3};
+
+// Values that use all bits of their mantissas, so that groups are plain, and of 8 bits other ones
+// in each group, so that they do not repeat.
+std::vector<std::byte> plain_values(DType dtype, std::uint64_t n_elems, std::uint64_t seed) {
+  auto values = make_values(dtype, Pattern::kGaussian, n_elems, seed);
+  Random random(seed);
+  for (std::size_t i = 0; dtype == DType::kF64 && i < values.size(); i += 8) {
+    const std::uint64_t low = random.next();  // those of the pattern have fewer bits
+    std::memcpy(&values[i], &low, 4);
+  }
+  const unsigned mantissa_bits = dtype == DType::kF8E4M3 ? 3 : 2;
+  for (std::size_t i = 0; bits_per_element(dtype) == 8 && i < values.size(); ++i) {
+    const std::uint64_t bits = random.next() >> 32;
+    const auto below = static_cast<unsigned>(std::countr_zero(bits >> 4 | 8));
+    const auto exponent = static_cast<unsigned>(13 - i / kGroupSize % 10) - below;
+    const std::uint64_t mantissa = bits >> 1 & ((1U << mantissa_bits) - 1);
+    values[i] = static_cast<std::byte>((bits & 1) << 7 | exponent << mantissa_bits | mantissa);
+  }
+  return values;
+}
+
 // Chunks of one, two and four lane sets whose raw section begins anywhere: long runs of plain
 // groups take the way through bulk copies.
 TEST(EmulatedLossless, LongRunsAreCopiedInBulk) {
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E5M2}) {
+  for (const DType dtype : kCopiedDTypes) {
     unsigned n_compared = 0;
     std::uint64_t n_elems = 5000;
     for (unsigned i = 0; i < 32; ++i, n_elems += 1237) {
       simt::Launch launch;
       launch.order = static_cast<simt::LaneOrder>(i % 3);
       const std::uint64_t copies_before = simt::copies();
-      if (expect_same(dtype, n_elems, make_values(dtype, Pattern::kGaussian, n_elems, n_elems),
-                      launch, i % 2 == 0)) {
+      if (expect_same(dtype, n_elems, plain_values(dtype, n_elems, n_elems), launch, i % 2 == 0)) {
         EXPECT_GT(simt::copies(), copies_before) << dtype_name(dtype) << " " << n_elems;
         ++n_compared;
       }
@@ -142,28 +166,88 @@ TEST(EmulatedLossless, LongRunsAreCopiedInBulk) {
   }
 }
 
+// Four lane sets and tails of every kind: each warp of a team copies all runs but those of the
+// tail.
+TEST(EmulatedLossless, TeamsCopyInBulk) {
+  for (const DType dtype : kCopiedDTypes) {
+    unsigned turn = 0;
+    for (const std::uint64_t more : {0u, 1u, 31u, 32u, 33u, 127u, 128u, 129u, 4000u}) {
+      const std::uint64_t n_elems = 32768 + more;
+      SCOPED_TRACE(describe(dtype, Pattern::kGaussian, n_elems));
+      const auto values = plain_values(dtype, n_elems, n_elems);
+      const auto payload = encode_lossless(dtype, n_elems, values, EntropyId::kRans).payload;
+      const ChunkInfo info = chunk_info(dtype, n_elems, EntropyId::kRans);
+      ASSERT_TRUE(has_device_kernel(CodecId::kLossless, info, payload));
+      const auto order = static_cast<simt::LaneOrder>(turn++ % 3);
+      const std::uint64_t copies_before = simt::copies();
+      EXPECT_EQ(decode_by_team(CodecId::kLossless, info, payload, order, turn % 2 == 0), values);
+      // At most 16 groups come with one copy, and at most 60 groups are in the tail.
+      EXPECT_GE(simt::copies() - copies_before, 4 * (256 - 60) / 16);
+    }
+  }
+}
+
 // Groups that are not plain end a run, and another one begins after them.
 TEST(EmulatedLossless, OtherGroupsBetweenPlainOnes) {
   constexpr std::uint64_t kGroups = 400;
-  for (unsigned trial = 0; trial < 12; ++trial) {
-    std::vector<std::byte> values =
-        make_values(DType::kF32, Pattern::kGaussian, kGroups * kGroupSize, trial);
-    Random random(trial);
-    for (std::uint64_t g = 40 + trial; g < kGroups; g += 1 + random.next() % 90) {
-      std::byte* const group = values.data() + g * kGroupSize * 4;
-      if (random.next() % 2 == 0) {
-        std::memset(group, 0, kGroupSize * 4);
-      } else {
-        for (unsigned i = 0; i < kGroupSize; ++i) {
-          group[4 * i] = group[4 * i + 1] = std::byte{0};  // trailing zero bits
+  unsigned turn = 0;
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
+    const std::size_t value_bytes = bits_per_element(dtype) / 8;
+    for (unsigned trial = 0; trial < 8; ++trial) {
+      std::vector<std::byte> values = plain_values(dtype, kGroups * kGroupSize, trial);
+      Random random(trial);
+      for (std::uint64_t g = 40 + trial; g < kGroups; g += 1 + random.next() % 90) {
+        std::byte* const group = values.data() + g * kGroupSize * value_bytes;
+        if (random.next() % 2 == 0) {
+          std::memset(group, 0, kGroupSize * value_bytes);
+        } else {
+          for (unsigned i = 0; i < kGroupSize; ++i) {  // trailing zero bits
+            std::memset(group + value_bytes * i, 0, value_bytes / 2);
+            group[value_bytes * i] &= std::byte{0xf0};
+          }
         }
       }
+      simt::Launch launch;
+      launch.order = static_cast<simt::LaneOrder>(turn++ % 3);
+      const std::uint64_t copies_before = simt::copies();
+      EXPECT_TRUE(expect_same(dtype, kGroups * kGroupSize, values, launch, trial % 2 == 0));
+      EXPECT_GT(simt::copies(), copies_before + 4);
     }
-    simt::Launch launch;
-    launch.order = static_cast<simt::LaneOrder>(trial % 3);
-    const std::uint64_t copies_before = simt::copies();
-    EXPECT_TRUE(expect_same(DType::kF32, kGroups * kGroupSize, values, launch, trial % 2 == 0));
-    EXPECT_GT(simt::copies(), copies_before + 4);
+  }
+}
+
+// What is damaged is decoded as far as it goes: copies stay within the payload, and all warps of a
+// team come to an end.
+TEST(EmulatedLossless, TeamsRefuseWhatTheCpuRefuses) {
+  constexpr std::uint64_t kValues = 33000;
+  for (const DType dtype : kCopiedDTypes) {
+    const auto values = plain_values(dtype, kValues, 3);
+    const auto good = encode_lossless(dtype, kValues, values, EntropyId::kRans).payload;
+    const ChunkInfo info = chunk_info(dtype, kValues, EntropyId::kRans);
+    Scratch scratch;
+    Random random(13);
+    for (unsigned i = 0; i < 24; ++i) {
+      SCOPED_TRACE(describe(dtype, Pattern::kGaussian, i));
+      // The header, tables and states; the words; raw bits.
+      const std::size_t first = good.size() * (i % 4) / 4;
+      const std::size_t span =
+          i % 4 == 0 ? std::min<std::size_t>(good.size(), 300) : good.size() - first;
+      std::vector<std::byte> payload = good;
+      payload[first + random.next() % span] ^= static_cast<std::byte>(1u << random.next() % 8);
+      if (!has_device_kernel(CodecId::kLossless, info, payload)) {
+        EXPECT_EQ(i % 4, 0U);  // its mode says that it is of another kind
+        continue;
+      }
+      std::vector<std::byte> expected(values.size());
+      const bool is_valid =
+          bool(find_decoder(CodecId::kLossless)->decode(info, payload, scratch, expected));
+      const auto by_team = decode_by_team(CodecId::kLossless, info, payload,
+                                          static_cast<simt::LaneOrder>(i % 3), i % 2 == 0);
+      ASSERT_EQ(by_team.has_value(), is_valid);
+      if (is_valid) {
+        EXPECT_EQ(by_team, expected);
+      }
+    }
   }
 }
 
