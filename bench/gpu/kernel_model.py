@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -194,33 +194,68 @@ def error_of(
     return None if speed is None else speed / variant.gbps - 1
 
 
+@dataclass(frozen=True)
+class Form:
+    """A kernel of this version: what decodes a segment."""
+
+    sets: int  # lane sets of a warp: all, or one, where a team of four warps decodes a segment
+    warps: int  # that fit a multiprocessor
+    instructions: float  # of all warps, for a group: results/device-instructions-sm90.md
+
+    def launch(self, values: str, megabytes: float, chunk: int, loads: str = "bulk") -> Variant:
+        """A launch of it."""
+        return Variant(
+            variant="a team" if self.sets == 1 else "a warp",
+            role="today",
+            values=values,
+            megabytes=megabytes,
+            chunk=str(chunk),
+            warps=self.warps,
+            block=4,
+            instructions=self.instructions,
+            counted="machine code",
+            loads=loads,
+            sets=self.sets,
+        )
+
+    def launch_of_segments(self, values: str, n_segments: int) -> Variant:
+        """A launch of so many segments of a small tensor."""
+        n_values = n_segments * SMALL_SEGMENT - 1  # the last one makes them full
+        megabytes = n_values * VALUES[values].value_bytes / 1e6
+        return self.launch(values, megabytes, SMALL_SEGMENT)
+
+
+# A warp for a segment, and a team.
+TODAY = {
+    "bf16": (Form(SETS, 16, 205), Form(1, 16, 332)),
+    "f32": (Form(SETS, 16, 229), Form(1, 16, 385)),
+    "f64": (Form(SETS, 16, 312), Form(1, 16, 381)),
+    "direct_f32_today": (Form(SETS, 12, 253), Form(1, 12, 394)),
+}
+SMALL_MEGABYTES = 44.8512  # in 100 tensors
+SMALL_SEGMENT = 56_064  # values of a segment of these
+# Segments for each multiprocessor.
+FEW_SEGMENTS = (0.5, 1, 2, 3, 4, 5, 6, 8)
+
+
+def chosen_form(values: str, n_segments: int) -> Form:
+    """What the host starts for so many segments (cuda/host/kernels.cpp): teams, where all of them
+    are under way at once."""
+    warp, team = TODAY[values]
+    return team if n_segments <= H100.multiprocessors * (team.warps // 4) else warp
+
+
 def kernels_of_today() -> list[Variant]:
     """The kernels of this version: 1 GB, half of it, 45 MB in 100 tensors; default chunks as one
-    piece, and in their segments."""
+    piece, and in their segments. Both forms where there are few segments."""
     found = []
-    for values, warps, instructions in (
-        ("bf16", 16, 204),
-        ("f32", 16, 229),
-        ("direct_f32_today", 12, 251),
-    ):
-        tensor = 44_851_200 // 100 // VALUES[values].value_bytes
-        for megabytes, whole in ((1000.0, 2**18), (500.0, 2**18), (44.8512, tensor)):
-            for parts in (1, math.ceil(whole / GROUP / SEGMENT_GROUPS)):
-                found.append(
-                    Variant(
-                        variant="bulk copies",
-                        role="today",
-                        values=values,
-                        megabytes=megabytes,
-                        chunk=str(whole // parts),
-                        warps=warps,
-                        block=4,
-                        instructions=instructions,
-                        counted="machine code",
-                        loads="bulk",
-                        sets=SETS,
-                    )
-                )
+    for values, forms in TODAY.items():
+        tensor = round(SMALL_MEGABYTES * 1e6) // 100 // VALUES[values].value_bytes
+        for megabytes, whole in ((1000.0, 2**18), (500.0, 2**18), (SMALL_MEGABYTES, tensor)):
+            for parts in sorted({1, math.ceil(whole / GROUP / SEGMENT_GROUPS)}):
+                launches = [form.launch(values, megabytes, whole // parts) for form in forms]
+                is_small = megabytes == SMALL_MEGABYTES
+                found += launches if is_small else launches[:1]
     return found
 
 
@@ -230,12 +265,16 @@ TODAY_COLUMNS = [
     "values",
     "MB",
     "segment",
+    "decoded by",
     "GB/s",
     "ms",
     "warps a scheduler",
     "cycles a group alone",
 ]
 TODAY_COLUMNS += ["cycles a group together", "issue slots", "opening, of the time", "floor, GB/s"]
+
+
+FEW_COLUMNS = ["values", "segments a multiprocessor", "GB/s, a warp", "GB/s, a team", "chosen"]
 
 
 class KernelModel(Benchmark):
@@ -294,13 +333,14 @@ class KernelModel(Benchmark):
             slots = H100.multiprocessors * H100.schedulers * launch.seconds * H100.hertz
             cells = [VALUES[variant.values].name, f"{variant.megabytes:.0f}", variant.chunk]
             cells += [
+                variant.variant,
                 f"{variant.n_bytes / launch.seconds / 1e9:.0f}",
                 f"{launch.seconds * 1e3:.2f}",
             ]
             cells += [str(launch.n_together), f"{launch.alone:.0f}", f"{launch.together:.0f}"]
             opening = self.constants.opening[False]
             cells += [
-                f"{sum(variant.sizes) / GROUP * variant.issued / slots:.0%}",
+                f"{sum(variant.sizes) / GROUP * variant.issued * SETS / variant.sets / slots:.0%}",
                 f"{opening / (opening + launch.together * max(variant.sizes) / GROUP):.0%}",
                 f"{variant.n_bytes / launch.floor / 1e9:.0f}",
             ]
@@ -308,6 +348,35 @@ class KernelModel(Benchmark):
         self.tables["Kernels of this version, not measured"] = report.markdown_table(
             TODAY_COLUMNS, lines
         )
+        self.tables["Few segments: a warp for each, or a team"] = self._few()
+        self.tables["F64 without bulk copies"] = self._unstaged_f64()
+
+    def _few(self) -> str:
+        lines = []
+        for values, forms in TODAY.items():
+            for each in FEW_SEGMENTS:
+                n_segments = round(each * H100.multiprocessors)
+                cells = [VALUES[values].name, f"{each:g}"]
+                for form in forms:
+                    launch = form.launch_of_segments(values, n_segments)
+                    cells.append(f"{predicted(launch, self.constants):.0f}")
+                team = chosen_form(values, n_segments) is forms[1]
+                lines.append([*cells, "a team" if team else "a warp"])
+        return report.markdown_table(FEW_COLUMNS, lines)
+
+    def _unstaged_f64(self) -> str:
+        """At most, if a group waited for a load from memory once; the kernel had 321 instructions,
+        and one load for each of four values."""
+        lines = []
+        for megabytes, chunk in ((1000.0, 2**16), (SMALL_MEGABYTES, SMALL_SEGMENT)):
+            before = Form(SETS, 16, 321).launch("f64", megabytes, chunk, "at use")
+            now = TODAY["f64"][0].launch("f64", megabytes, chunk)
+            group = self.constants.step[False] * before.issued + MEMORY_CYCLES
+            known = replace(self.constants, group={("f64", False): group})
+            cells = [f"{predicted(before, known):.0f}", f"{predicted(now, self.constants):.0f}"]
+            lines.append([f"{megabytes:.0f}", str(chunk), *cells])
+        columns = ["MB", "segment", "GB/s, raw bits when they are needed, at most", "GB/s, in bulk"]
+        return report.markdown_table(columns, lines)
 
     rows: ClassVar[Mapping[str, Callable[[KernelModel], None]]] = {
         "base": base,

@@ -31,7 +31,7 @@ class Values:
     ratio: float
     raw_bits: int
     # Cycles of the unit for integers for each instruction, in the base kernels and in those that
-    # stage raw bits: results/device-instructions-sm90.md, of 79939ef8 and of today.
+    # stage raw bits: results/device-instructions-sm90.md, of 79939ef8 and of ff512e01 (F64: today).
     integer_base: float
     integer_staged: float
     conversions: int = 0  # of doubles, in a group
@@ -47,6 +47,7 @@ VALUES = {
     "bf16": Values("lossless BF16", 2, 1.522, 7, 987 / 936, 1161 / 1064),
     "f32": Values("lossless F32", 4, 1.207, 23, 1791 / 1728, 2073 / 1885),
     "direct_f32": Values("direct F32", 4, 4.71, 3, 1473 / 1618, 1890 / 1766, conversions=4),
+    "f64": Values("lossless F64", 8, 1.152, 52, 3046 / 3142, 3046 / 3142),
     "direct_f32_today": Values("direct F32", 4, 4.71, 3, 1473 / 1618, 1890 / 1766, conversions=8),
 }
 

@@ -1,6 +1,7 @@
 """The model of the kernels' time (bench/gpu/kernel_model.py) reads its table, takes its constants
 from base rows, and stays right where it has been."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -48,8 +49,28 @@ def test_what_is_said_to_be_wrong_is():
 def test_kernels_of_this_version_are_computed():
     for variant in kernel_model.kernels_of_today():
         launch = kernel_model.launch_of(variant, CONSTANTS)
-        assert launch.floor < launch.seconds < 0.01
+        assert launch.floor <= launch.seconds < 0.01
         assert launch.alone <= launch.together
+
+
+def test_the_form_that_is_chosen_is_the_faster_one():
+    for values, forms in kernel_model.TODAY.items():
+        for each in kernel_model.FEW_SEGMENTS:
+            n_segments = round(each * kernel_model.H100.multiprocessors)
+            launches = [form.launch_of_segments(values, n_segments) for form in forms]
+            assert all(len(launch.sizes) == n_segments for launch in launches)
+            speeds = [kernel_model.predicted(launch, CONSTANTS) for launch in launches]
+            chosen = forms.index(kernel_model.chosen_form(values, n_segments))
+            assert speeds[chosen] == max(speeds), (values, each)
+
+
+def test_the_model_has_the_blocks_of_the_kernels():
+    shapes = (Path(__file__).parents[2] / "cuda" / "kernels" / "launch_shapes.hpp").read_text()
+    blocks = {name: int(n) for name, n in re.findall(r"\b(k\w+) = (\d+);", shapes)}
+    for values, (warp, team) in kernel_model.TODAY.items():
+        codec = "kDirect" if values.startswith("direct") else "kLossless"
+        assert warp.warps == blocks[f"{codec}WarpsPerBlock"] * blocks[f"{codec}Blocks"]
+        assert team.warps == blocks["kWarpsOfTeam"] * blocks[f"{codec}TeamBlocks"]
 
 
 def test_warps_wait_for_each_other():

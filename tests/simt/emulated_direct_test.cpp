@@ -69,6 +69,7 @@ DirectParameters parameters_of(const Form& form, const DirectGeometry& geometry)
 struct Sample {
   Shape shape = {64, 30, 3, 3};
   bool has_specials = true;
+  bool has_wide_group = false;  // which alone has raw bits
   DirectParameters parameters;
   std::vector<std::byte> preamble;
   std::vector<double> row_bounds;
@@ -99,6 +100,14 @@ void encode(const Form& form, std::uint64_t first, std::uint64_t n, Spread sprea
   auto values = make_spread(form.dtype, spread, n, scale, first + n);
   if (sample.has_specials) {
     set_specials(form, values);
+  }
+  if (sample.has_wide_group) {
+    const std::size_t value_bytes = bits_per_element(form.dtype) / 8;
+    Random random(4);
+    for (std::size_t i = 3 * kGroupSize; i < 4 * kGroupSize; ++i) {
+      const auto steps = static_cast<double>(random.next() % 200) - 100;
+      put_double(form.dtype, steps * kBound, &values[i * value_bytes]);
+    }
   }
   const DirectChunkInfo direct{form.dtype, EntropyId::kRans,  sample.shape, first,
                                n,          &sample.parameters};
@@ -289,6 +298,7 @@ TEST_P(EmulatedDirectSegments, LongTailsAreThoseOfTheCpu) {
   Sample sample;
   sample.shape = {2080, 128};
   sample.has_specials = false;
+  sample.has_wide_group = true;
   encode(GetParam(), 0, 2080 * 128, Spread::kGaussian, 0.004, sample);
   const DirectChunkInfo direct{GetParam().dtype,    EntropyId::kRans, sample.shape, 0,
                                sample.info.n_elems, nullptr};

@@ -235,22 +235,42 @@ bool all_wait(unsigned first, unsigned last, Wait kind) {
   return leader.wait == kind;
 }
 
-// Runs all lanes of a warp until they meet as a block, or are done.
-void run_warp(unsigned warp, const std::vector<unsigned>& lanes) {
+// Runs all lanes of a warp until they meet. False where they meet as a block, or are done.
+bool run_turn(unsigned warp, const std::vector<unsigned>& lanes) {
   Machine& m = machine();
   const unsigned first = warp * kWarpLanes;
-  while (true) {
-    for (const unsigned lane_number : lanes) {
-      if (m.fibers[first + lane_number]->wait != Wait::kDone) {
-        to_lane(first + lane_number);
-      }
+  for (const unsigned lane_number : lanes) {
+    if (m.fibers[first + lane_number]->wait != Wait::kDone) {
+      to_lane(first + lane_number);
     }
-    if (!all_wait(first, first + kWarpLanes, Wait::kWarp)) {
-      return;
+  }
+  if (!all_wait(first, first + kWarpLanes, Wait::kWarp)) {
+    return false;
+  }
+  ++m.n_meetings;
+  for (unsigned i = first; i < first + kWarpLanes; ++i) {
+    m.met[i] = m.fibers[i]->deposit;
+  }
+  return true;
+}
+
+// Runs warps until all of them meet as a block, or are done: one after the other, or shuffled, some
+// turns of one, then some of another one.
+void run_warps(std::vector<unsigned> warps, std::vector<unsigned>& lanes, LaneOrder order,
+               std::mt19937_64& random) {
+  constexpr unsigned kMostTurns = 64;
+  while (!warps.empty()) {
+    const bool is_shuffled = order == LaneOrder::kShuffled;
+    const auto warp = warps.begin() + (is_shuffled ? static_cast<int>(random() % warps.size()) : 0);
+    if (is_shuffled) {
+      std::shuffle(lanes.begin(), lanes.end(), random);
     }
-    ++m.n_meetings;
-    for (unsigned i = first; i < first + kWarpLanes; ++i) {
-      m.met[i] = m.fibers[i]->deposit;
+    bool goes_on = true;
+    for (auto n = random() % kMostTurns; goes_on && (n != 0 || !is_shuffled); --n) {
+      goes_on = run_turn(*warp, lanes);
+    }
+    if (!goes_on) {
+      warps.erase(warp);
     }
   }
 }
@@ -267,14 +287,9 @@ void run_block(const Launch& launch, std::mt19937_64& random) {
     std::reverse(warps.begin(), warps.end());
   }
   do {
-    for (const unsigned warp : warps) {
-      if (launch.order == LaneOrder::kShuffled) {
-        std::shuffle(lanes.begin(), lanes.end(), random);
-      }
-      if (m.fibers[warp * kWarpLanes]->wait != Wait::kDone) {
-        run_warp(warp, lanes);
-      }
-    }
+    std::erase_if(warps,
+                  [&](unsigned warp) { return m.fibers[warp * kWarpLanes]->wait == Wait::kDone; });
+    run_warps(warps, lanes, launch.order, random);
   } while (all_wait(0, n_fibers, Wait::kBlock));
 }
 

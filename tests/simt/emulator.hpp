@@ -10,6 +10,8 @@
 namespace cfck::simt {
 
 // In which order lanes run between two meetings. Code without races gives the same results in all.
+// Warps of a block run one after the other until they meet; shuffled, they take turns at their own
+// meetings.
 enum class LaneOrder : std::uint8_t { kAscending, kDescending, kShuffled };
 
 struct Launch {

@@ -57,6 +57,32 @@ TEST(Emulator, BlocksHaveWarpsThatShareMemory) {
   }
 }
 
+// Warps that share memory without a barrier between them would be seen to do so.
+TEST(Emulator, ShuffledWarpsTakeTurns) {
+  for (const LaneOrder order : kOrders) {
+    std::vector<unsigned> turns;
+    emulate(Launch{1, 3, order}, 0, [&](void*) {
+      for (unsigned i = 0; i < 500; ++i) {
+        if (lane() == 0) {
+          turns.push_back(warp_of_block());
+        }
+        sync_warp();
+      }
+      sync_block();
+    });
+    ASSERT_EQ(turns.size(), 1500U);
+    unsigned n_changes = 0;
+    for (std::size_t i = 1; i < turns.size(); ++i) {
+      n_changes += turns[i] != turns[i - 1] ? 1 : 0;
+    }
+    if (order == LaneOrder::kShuffled) {
+      EXPECT_GT(n_changes, 20U);
+    } else {
+      EXPECT_EQ(n_changes, 2U);
+    }
+  }
+}
+
 TEST(Emulator, AtomicsCountEveryLane) {
   std::uint32_t count = 0;
   std::uint32_t bits = 0;
