@@ -36,6 +36,9 @@ struct ChunkInfo {
   std::span<const std::uint64_t> shape = {};
   std::uint64_t first_elem = 0;
   EncodeLevel level = EncodeLevel::kDefault;  // for encoders only
+  // The values that the chunk has in the base, for codecs that store values against one; empty for
+  // all others. As many bytes as the chunk's own values.
+  ByteView base = {};
 };
 
 // A payload is a body (headers and sections) followed by the Zstd frame of its symbols, which may

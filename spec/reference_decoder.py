@@ -117,6 +117,7 @@ def read_values(file: File, record: Record) -> np.ndarray:
     known = record.dtype in DTYPES and record.codec in CODECS
     known = known and record.entropy in ENTROPY_STAGES and record.scan in SCANS
     check(known, "unsupported", "a dtype, codec, entropy stage or scan of a newer version")
+    check(CODECS[record.codec] != "delta", "unsupported", "values against a base")
     if record.kind == PACKED:
         return decode(record, packed_payload(file, record), 0, record.n_elems)
     if record.codec == RAW:

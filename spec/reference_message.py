@@ -75,6 +75,7 @@ def read(message: bytes) -> Message:
     check(len(rest) >= 8 + 8 * rank, "truncated", "the dimensions are cut")
     check(dtype in DTYPES, "unsupported", f"dtype {dtype}")
     check(codec in CODECS, "unsupported", f"codec {codec}")
+    check(CODECS[codec] != "delta", "unsupported", "values against a base")
     check(entropy in ENTROPY_STAGES, "unsupported", f"entropy stage {entropy}")
     shape = struct.unpack_from(f"<{rank}Q", rest, 8)
     body = rest[8 + 8 * rank :]

@@ -47,9 +47,10 @@ def static_tables() -> dict[str, tuple[int, ...]]:
 
 
 def tables_of_choice(choice: int, codec: str) -> list[tuple[int, ...]]:
-    """The static tables by place. `codec`: "lossless", "direct" or "spectral"."""
-    tables, family = static_tables(), f"family {choice & 7} {codec} "
-    values = [table for name, table in tables.items() if name.startswith(family)]
+    """The static tables by place. `codec`: "lossless", "delta", "direct" or "spectral"."""
+    of_values, times = ("lossless", 4) if codec == "delta" else (codec, 1)
+    tables, family = static_tables(), f"family {choice & 7} {of_values} "
+    values = [table for name, table in tables.items() if name.startswith(family)] * times
     return [tables[f"bins {choice >> 3 & 7}"], tables[f"trailing zero bits {choice >> 6}"], *values]
 
 

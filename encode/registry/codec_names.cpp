@@ -11,6 +11,7 @@ constexpr auto kNames = std::to_array<std::string_view>({
     "auto",
     "raw",
 #define CFCK_CODEC(id, name) #name,
+#define CFCK_CODEC_OF_BASE(id, name)
 #include CFCK_CODEC_LIST
 #undef CFCK_CODEC
 });
@@ -18,6 +19,7 @@ constexpr auto kChoices = std::to_array<CodecChoice>({
     CodecChoice::kAuto,
     CodecChoice::kRaw,
 #define CFCK_CODEC(id, name) codec_choice(static_cast<CodecId>(id)),
+#define CFCK_CODEC_OF_BASE(id, name)
 #include CFCK_CODEC_LIST
 #undef CFCK_CODEC
 });
@@ -25,12 +27,17 @@ constexpr auto kChoices = std::to_array<CodecChoice>({
 }  // namespace
 
 std::string_view codec_name(CodecId id) noexcept {
-  for (std::size_t i = 1; i < kNames.size(); ++i) {
-    if (kChoices[i] == codec_choice(id)) {
-      return kNames[i];
-    }
+  switch (static_cast<unsigned>(id)) {
+    case static_cast<unsigned>(CodecId::kRaw):
+      return "raw";
+#define CFCK_CODEC(number, name) \
+  case number:                   \
+    return #name;
+#include CFCK_CODEC_LIST
+#undef CFCK_CODEC
+    default:
+      return "unknown";
   }
-  return "unknown";
 }
 
 std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcept {

@@ -26,6 +26,7 @@ enum class CodecId : std::uint8_t {
   kDirect = 2,    // error-bounded quantisation of the values themselves
   kSpectral = 3,  // trellis-coded quantisation of blockwise DCT coefficients
   kRows = 4,      // rows that repeat once, by lossless or direct
+  kDelta = 5,     // differences from a base, without loss
 };
 
 enum class EntropyId : std::uint8_t {
@@ -38,8 +39,8 @@ enum class ScanId : std::uint8_t {
   kStorageOrder = 0,  // row-major, as the tensor lies in memory
 };
 
-// Return "raw", "lossless", "direct", "spectral", "rows"; "none", "zstd", "rans"; "unknown" for ids
-// of newer versions.
+// Return "raw", "lossless", "direct", "spectral", "rows", "delta"; "none", "zstd", "rans";
+// "unknown" for ids of newer versions.
 CFCK_API std::string_view codec_name(CodecId id) noexcept;
 CFCK_API std::string_view entropy_name(EntropyId id) noexcept;
 
@@ -75,7 +76,8 @@ constexpr CodecChoice codec_choice(CodecId id) noexcept {
   return static_cast<CodecChoice>(static_cast<std::uint8_t>(id) + 1);
 }
 CFCK_API std::optional<CodecChoice> codec_choice_from_name(std::string_view name) noexcept;
-// Returns the names of all choices: "auto", "raw", then the codecs of this version by id.
+// Returns the names of all choices: "auto", "raw", then the codecs of this version by id, but for
+// those that need a base, which nobody asks for by name.
 CFCK_API std::span<const std::string_view> codec_choice_names() noexcept;
 
 // The reference of a maximum error. The ids are wire values (spec/format.md, section

@@ -36,7 +36,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("codec/entropy",),
     ("codec/symboliser",),
     ("codec/indices",),
-    ("codec/lossless", "codec/direct", "codec/rows", "spectral"),
+    ("codec/lossless", "codec/delta", "codec/direct", "codec/rows", "spectral"),
     ("cuda",),
     ("encode/registry",),
     ("encode",),
@@ -67,7 +67,7 @@ LINES = {room: line for line, rooms in enumerate(ROOMS) for room in rooms}
 # Folders that ask the registry where codecs differ, the codecs that they may not include, and those
 # that they may name.
 BLIND = ("encode", "format")
-CODECS = ("codec/direct", "codec/rows", "spectral")
+CODECS = ("codec/delta", "codec/direct", "codec/rows", "spectral")
 NAMED = {"kAuto", "kRaw", "kLossless"}
 # Files that name a codec all the same.
 SEEING = {

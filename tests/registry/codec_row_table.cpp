@@ -26,6 +26,7 @@ void ask_spectral(LossyRecord& record, unsigned n_states,
 
 constexpr CodecRow kRows[] = {
     {"lossless", CodecId::kLossless, kAllDTypes, nullptr, 0},
+    {"delta", CodecId::kDelta, kAllDTypes, nullptr, 0},
     {"direct_abs", CodecId::kDirect, kFloats, ask_absolute, kBound},
     {"direct_by_row", CodecId::kDirect, kFloats, ask_by_row, {}},
     {"spectral_plain", CodecId::kSpectral, kFloats, [](LossyRecord& r) { ask_spectral(r, 1); }, {}},

@@ -27,6 +27,23 @@ std::uint64_t chunk_elems_of(DType dtype, const Shape& shape) {
   return halves ? n / 2 : n;
 }
 
+// Values of which some are like those given, or far from them.
+std::vector<std::byte> make_base(DType dtype, ByteView values) {
+  std::vector<std::byte> base(values.begin(), values.end());
+  const std::size_t width = std::max(1u, bits_per_element(dtype) / 8);
+  Random random(7);
+  for (std::size_t at = 0; at + width <= base.size(); at += width) {
+    const std::uint64_t drawn = random.next() >> 32;
+    if (drawn % 8 == 0) {
+      base[at] ^= std::byte{1};
+    }
+    if (drawn % 61 == 0) {
+      base[at + width - 1] ^= static_cast<std::byte>(drawn >> 8);
+    }
+  }
+  return base;
+}
+
 void code_without_loss(CodedTensor& coded, CodecId codec, ByteView values, Scratch& scratch) {
   coded.codec = codec;
   coded.promised.assign(values.begin(), values.end());
@@ -98,6 +115,9 @@ ChunkInfo CodedTensor::info_of(std::size_t chunk) const {
   info.n_elems = std::min(chunk_elems, n_elems() - info.first_elem);
   info.preamble = preamble;
   info.shape = shape;
+  if (!base.empty()) {
+    info.base = ByteView(base).subspan(offset_bytes(chunk), bytes_of_elems(dtype, info.n_elems));
+  }
   return info;
 }
 
@@ -125,6 +145,9 @@ CodedTensor code_tensor(const CodecCase& one, const Shape& shape, ByteView value
   coded.shape = shape;
   coded.chunk_elems = chunk_elems_of(one.dtype, shape);
   coded.chunks.resize(coded.n_elems() / coded.chunk_elems);
+  if (one.row->codec == CodecId::kDelta) {
+    coded.base = make_base(one.dtype, values);
+  }
   if (one.row->is_lossless()) {
     code_without_loss(coded, one.row->codec, values, scratch);
     return coded;

@@ -47,6 +47,7 @@ struct CodedTensor {
   Shape shape;
   std::uint64_t chunk_elems = 0;
   std::vector<std::byte> preamble;
+  std::vector<std::byte> base;  // of codec delta: much like the values
   std::vector<EncodedChunk> chunks;
   std::vector<std::byte> promised;  // what the encoder says that decoding gives
 

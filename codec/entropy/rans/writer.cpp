@@ -178,7 +178,7 @@ class SectionWriter {
   void count(const RansSymbols& symbols) {
     count_run(symbols.bins, 1, counts_);
     count_run(symbols.trailing_zero_bits, 1, counts_);
-    const std::size_t step = n_sets_ == kMaxLaneSets ? kCountedGroups : 1;
+    const std::size_t step = n_sets_ == kMaxLaneSets && !symbols.counts_all ? kCountedGroups : 1;
     if (symbols.choices == nullptr) {
       count_run(symbols.values, step, counts_);
     } else {

@@ -21,6 +21,8 @@ struct RansSymbols {
   ByteView tail;  // at most payload_bytes(n_sets)
   // The table of each symbol, 0 or 1, where values have two tables: that of `places` or the next.
   const std::uint8_t* choices = nullptr;
+  // Counts all groups, also with all lane sets: for tables that few groups use.
+  bool counts_all = false;
 };
 
 // Appends the section to `out`. Every symbol of a group has a frequency in the static

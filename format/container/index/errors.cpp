@@ -11,6 +11,7 @@ CodecRules rules_of(CodecId codec) noexcept {
     case CodecId::kRaw:
       return {Presence::kNever, Presence::kNever, Presence::kNever, true};
     case CodecId::kLossless:
+    case CodecId::kDelta:
       return {Presence::kNever, Presence::kNever, Presence::kNever, true};
     case CodecId::kDirect:
       return {Presence::kAlways, Presence::kNever, Presence::kAllowed, false};

@@ -20,18 +20,22 @@ inline constexpr unsigned kFamilyTables = kLosslessTables + kDirectTables + kSpe
 inline constexpr unsigned kStaticTables =
     kRansFamilies * kFamilyTables + kRansBinTables + kRansCleanTables;
 
-// The tables of a codec's values: `n_tables` of each family from `first` on.
+// The tables of a codec's values: `n_tables`, for which each family has `n_static` from `first` on,
+// over and over.
 struct ValueTables {
   unsigned first = 0;
   unsigned n_tables = 0;
+  unsigned n_static = n_tables;
 };
 inline constexpr ValueTables kLosslessValueTables{0, kLosslessTables};
 inline constexpr ValueTables kDirectValueTables{kLosslessTables, kDirectTables};
 inline constexpr ValueTables kSpectralValueTables{kLosslessTables + kDirectTables, kSpectralTables};
+// Codec delta nearly always has explicit tables in place of these.
+inline constexpr ValueTables kDeltaValueTables{0, 16, kLosslessTables};
 
 // Returns the index of a static table.
 constexpr unsigned value_table(unsigned family, const ValueTables& tables, unsigned i) {
-  return family * kFamilyTables + tables.first + i;
+  return family * kFamilyTables + tables.first + i % tables.n_static;
 }
 constexpr unsigned bin_table(unsigned i) { return kRansFamilies * kFamilyTables + i; }
 constexpr unsigned trailing_zero_table(unsigned i) {

@@ -1,0 +1,250 @@
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+
+#include "codec/delta/delta.hpp"
+#include "codec/delta/dense_decoder.hpp"
+#include "codec/delta/kernels/sparse_bits.hpp"
+#include "codec/delta/nibbles.hpp"
+#include "codec/delta/scratch.hpp"
+#include "codec/errors.hpp"
+
+namespace cfck::codec {
+namespace {
+
+// Decodes a chunk of mode 2.
+class ClassesDecoder {
+ public:
+  // `base` and `out` have the units, in words.
+  ClassesDecoder(const DeltaHeader& header, ByteView payload, ByteView base, MutableBytes out,
+                 Scratch& scratch)
+      : h_(header),
+        payload_(payload),
+        base_(base),
+        out_(out),
+        scratch_(scratch),
+        memory_(scratch.part<DeltaScratch>()),
+        kernels_(delta_kernels(header.word_bytes())),
+        ranges_(header.ranges()) {}
+
+  Result<void> decode() {
+    if (h_.has_dense()) {
+      CFCK_TRY(open_dense());
+    }
+    if (h_.has_sparse()) {
+      CFCK_TRY(open_sparse());
+    }
+    std::uint64_t end = 0;
+    for (const ActiveSpan& span : memory_.active) {
+      copy_blocks(end, span.first_block);
+      end = span.first_block + span.n_blocks;
+      for (std::uint64_t b = span.first_block; b < end; b += kDeltaTileBlocks) {
+        CFCK_TRY(decode_tile(b, std::min<std::uint64_t>(kDeltaTileBlocks, end - b)));
+      }
+    }
+    copy_blocks(end, h_.n_blocks());
+    return h_.has_sparse() ? finish_sparse() : Result<void>();
+  }
+
+ private:
+  std::size_t block_bytes() const { return std::size_t{kDeltaBlock} * h_.word_bytes(); }
+  // Units of blocks from `first` on.
+  std::size_t units_of(std::uint64_t first, std::uint64_t n_blocks) const {
+    return static_cast<std::size_t>(
+        std::min<std::uint64_t>(n_blocks * kDeltaBlock, h_.n_units - first * kDeltaBlock));
+  }
+
+  void copy_blocks(std::uint64_t first, std::uint64_t end) {
+    if (first < end && base_.data() != out_.data()) {
+      const std::size_t at = first * block_bytes();
+      std::memcpy(out_.data() + at, base_.data() + at,
+                  units_of(first, end - first) * h_.word_bytes());
+    }
+  }
+
+  void make_masks(std::uint64_t first, std::uint64_t n_blocks) {
+    kernels_.classes(base_.data() + first * block_bytes(), units_of(first, n_blocks), ranges_,
+                     masks_);
+  }
+
+  Result<void> decode_tile(std::uint64_t first, std::uint64_t n_blocks) {
+    make_masks(first, n_blocks);
+    copy_blocks(first, first + n_blocks);
+    std::byte* const values = out_.data() + first * block_bytes();
+    if (dense_.n_classes != 0) {
+      kernels_.apply_dense(masks_, n_blocks, h_.format, dense_, values);
+    }
+    if (sparse_.n_classes != 0 && !kernels_.apply_sparse(masks_, n_blocks, sparse_, values)) {
+      return corrupt("the changes of the chunk end too early, or one is larger than its units",
+                     sparse_at());
+    }
+    return {};
+  }
+
+  std::size_t sparse_at() const { return h_.header_bytes; }
+
+  Result<void> open_sparse() {
+    // In memory of its own, since words are read from it.
+    std::byte* const bits = memory_.sparse.reserve(h_.sparse_bytes + kSparseSlack);
+    std::copy_n(payload_.data() + sparse_at(), h_.sparse_bytes, bits);
+    std::memset(bits + h_.sparse_bytes, 0, kSparseSlack);
+    sparse_.format = h_.format;
+    sparse_.bits = bits;
+    sparse_.end = std::uint64_t{8} * h_.sparse_bytes;
+    SparseReader in(bits, 0, sparse_.end);
+    for (unsigned c = 0; c < h_.n_classes; ++c) {
+      const DeltaClass one = h_.classes[c];
+      if (one.is_sparse()) {
+        const std::uint64_t gap = in.take_gap(one.width());
+        if (in.is_past_end()) {
+          return truncated("the chunk ends inside its changes", sparse_at() + h_.sparse_bytes);
+        }
+        sparse_.classes[sparse_.n_classes++] = {gap, static_cast<std::uint8_t>(c),
+                                                static_cast<std::uint8_t>(one.width()),
+                                                one.is_wide()};
+      }
+    }
+    sparse_.position = in.position();
+    return {};
+  }
+
+  // Every gap must end behind the last unit of its class, and the string with its last byte.
+  Result<void> finish_sparse() const {
+    bool ends_well = sparse_.end - sparse_.position < 8;
+    for (unsigned i = 0; i < sparse_.n_classes; ++i) {
+      ends_well = ends_well && sparse_.classes[i].left == 0;
+    }
+    if (ends_well && sparse_.position % 8 != 0) {
+      const auto last = static_cast<unsigned>(sparse_.bits[sparse_.position / 8]);
+      ends_well = last >> sparse_.position % 8 == 0;
+    }
+    if (!ends_well) {
+      return corrupt("the changes of the chunk do not end where its values end", sparse_at());
+    }
+    return {};
+  }
+
+  Result<void> open_dense() {
+    std::array<std::uint64_t, kMaxDeltaClasses> counts{};
+    for (const ActiveSpan& span : memory_.active) {
+      const std::uint64_t end = span.first_block + span.n_blocks;
+      for (std::uint64_t b = span.first_block; b < end; b += kDeltaTileBlocks) {
+        const std::uint64_t n = std::min<std::uint64_t>(kDeltaTileBlocks, end - b);
+        make_masks(b, n);
+        kernels_.count(masks_, n, h_.n_classes, counts.data());
+      }
+    }
+    DenseSections sections;
+    sections.coded_at = sparse_at() + h_.sparse_bytes;
+    sections.coded = payload_.subspan(sections.coded_at, h_.coded_bytes);
+    const std::size_t escapes_at = sections.coded_at + h_.coded_bytes;
+    const std::size_t escape_bytes = std::size_t{h_.n_escapes} * h_.word_bytes();
+    sections.escapes = payload_.subspan(escapes_at, escape_bytes);
+    sections.raw = payload_.subspan(escapes_at + escape_bytes);
+    sections.readable_end = payload_.data() + payload_.size();
+    CFCK_TRY(decode_dense(h_, sections, counts.data(), scratch_));
+    const std::byte* next = memory_.differences.reserve(0);
+    for (unsigned c = 0; c < h_.n_classes; ++c) {
+      if (h_.classes[c].is_dense()) {
+        dense_.numbers[dense_.n_classes] = static_cast<std::uint8_t>(c);
+        dense_.next[dense_.n_classes++] = next;
+        next += counts[c] * h_.word_bytes();
+      }
+    }
+    return {};
+  }
+
+  const DeltaHeader& h_;
+  const ByteView payload_;
+  const ByteView base_;
+  const MutableBytes out_;
+  Scratch& scratch_;
+  DeltaScratch& memory_;
+  const DeltaKernels& kernels_;
+  const ClassRanges ranges_;
+  SparseWalk sparse_;
+  DenseCursors<const std::byte> dense_;
+  ClassMasks masks_[kDeltaTileBlocks];
+};
+
+Result<void> decode_classes(const DeltaHeader& header, ByteView payload, ByteView base,
+                            Scratch& scratch, MutableBytes out) {
+  if (!header.nibbles) {
+    return ClassesDecoder(header, payload, base, out, scratch).decode();
+  }
+  auto& memory = scratch.part<DeltaScratch>();
+  const std::size_t n = 2 * base.size();
+  std::byte* const units = memory.nibbles_base.reserve(n);
+  unpack_nibbles(base, units);
+  CFCK_TRY(ClassesDecoder(header, payload, {units, n}, {units, n}, scratch).decode());
+  pack_nibbles(units, out);
+  return {};
+}
+
+Result<void> decode_chunk(const ChunkInfo& info, ByteView payload, Scratch& scratch,
+                          MutableBytes out) {
+  CFCK_TRY_ASSIGN(const ChunkShape shape, chunk_shape(info));
+  CFCK_TRY(check_base(info, shape.n_bytes()));
+  if (out.size() != shape.n_bytes()) {
+    return invalid_argument("the output does not have the chunk's size");
+  }
+  std::vector<ActiveSpan>& active = scratch.part<DeltaScratch>().active;
+  active.clear();
+  CFCK_TRY_ASSIGN(const DeltaHeader header, parse_delta_header(info, shape, payload, &active));
+  if (header.body_bytes > payload.size()) {
+    return truncated("the chunk is shorter than its header says", payload.size());
+  }
+  if (header.body_bytes < payload.size()) {
+    return corrupt("bytes after the end of the chunk", header.body_bytes);
+  }
+  switch (header.mode) {
+    case DeltaMode::kStored:
+      std::copy_n(payload.data() + header.header_bytes, out.size(), out.data());
+      return {};
+    case DeltaMode::kUnchanged:
+      if (info.base.data() != out.data()) {
+        std::copy_n(info.base.data(), out.size(), out.data());
+      }
+      return {};
+    case DeltaMode::kClasses:
+      break;
+  }
+  return decode_classes(header, payload, info.base, scratch, out);
+}
+
+}  // namespace
+
+Result<void> check_base(const ChunkInfo& info, std::uint64_t n_bytes) {
+  if (info.base.empty()) {
+    return unsupported(
+        "the values are stored against those of a base, which were not given: open the file "
+        "together with its base");
+  }
+  if (info.base.size() != n_bytes) {
+    return invalid_argument("the base has another number of bytes than the chunk");
+  }
+  return {};
+}
+
+Result<std::uint32_t> DeltaDecoder::body_bytes(const ChunkInfo& info, ByteView payload) const {
+  CFCK_TRY_ASSIGN(const ChunkShape shape, chunk_shape(info));
+  CFCK_TRY_ASSIGN(const DeltaHeader header, parse_delta_header(info, shape, payload, nullptr));
+  return header.body_bytes;
+}
+
+Result<void> DeltaDecoder::decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
+                                  MutableBytes out) const {
+  try {
+    return decode_chunk(info, payload, scratch, out);
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kOutOfMemory, "out of memory while decoding a chunk", {}, {}};
+  }
+}
+
+const Decoder& delta_decoder() noexcept {
+  static const DeltaDecoder decoder;
+  return decoder;
+}
+
+}  // namespace cfck::codec

@@ -1,0 +1,17 @@
+#include "codec/delta/kernels/kernels.hpp"
+
+#include "base/cpu/level_switch.hpp"
+
+namespace cfck::codec {
+
+CFCK_DECLARE_LEVELS(DeltaKernelSet, delta_kernel_set)
+
+const DeltaKernelSet& delta_kernels_of(CpuLevel level) noexcept {
+  return CFCK_SET_OF_LEVEL(level, delta_kernel_set);
+}
+
+const DeltaKernels& delta_kernels(unsigned word_bytes) noexcept {
+  return delta_kernels_of(cpu_level()).of_bytes[std::countr_zero(word_bytes)];
+}
+
+}  // namespace cfck::codec
