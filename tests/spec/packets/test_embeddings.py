@@ -22,7 +22,7 @@ from row_packets import (
     sealed,
 )
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors" / "embeddings"
+FOLDER = pathlib.Path(__file__).resolve().parents[3] / "spec" / "vectors" / "embeddings"
 PACKETS = json.loads((FOLDER / "manifest.json").read_text())["packets"]
 BY_NAME = {entry["file"].removesuffix(".packet"): entry for entry in PACKETS}
 every = pytest.mark.parametrize("name", BY_NAME)

@@ -11,7 +11,7 @@ import reference_message
 from reference_container import DTYPES, Refused
 from reference_fields import tiled_hash64
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors" / "messages"
+FOLDER = pathlib.Path(__file__).resolve().parents[3] / "spec" / "vectors" / "messages"
 MESSAGES = json.loads((FOLDER / "manifest.json").read_text())["messages"]
 NAMES = {number: name for number, (name, *_) in DTYPES.items()}
 every = pytest.mark.parametrize("entry", MESSAGES, ids=[entry["file"] for entry in MESSAGES])

@@ -11,7 +11,7 @@ import reference_gradients
 from reference_container import Refused
 from reference_fields import tiled_hash64
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors" / "gradients"
+FOLDER = pathlib.Path(__file__).resolve().parents[3] / "spec" / "vectors" / "gradients"
 PACKETS = json.loads((FOLDER / "manifest.json").read_text())["packets"]
 every = pytest.mark.parametrize("entry", PACKETS, ids=[entry["file"] for entry in PACKETS])
 
