@@ -31,6 +31,7 @@ COMMANDS = {
     "streaming": ("streaming.command", "models that run from a compressed file"),
     "pretrained": ("pretrained.command", "transformers' from_pretrained of converted folders"),
     "distributed": ("distributed.command", "what ranks send each other, and training with it"),
+    "delta": ("delta.command", "weights against those of a step before, beside peers"),
     "embeddings": ("embeddings.command", "lookups of embedding tables, against peers"),
     "embedding_accuracy": ("embeddings.accuracy", "a DLRM with compressed rows of its tables"),
     "calibration": ("calibration.command", "what calibrate, refine and shrink cost and achieve"),
