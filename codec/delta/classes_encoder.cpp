@@ -6,6 +6,7 @@
 #include "codec/delta/active_spans.hpp"
 #include "codec/delta/dense_symbols.hpp"
 #include "codec/delta/encode_scratch.hpp"
+#include "codec/delta/raw_writer.hpp"
 #include "codec/delta/sparse_writer.hpp"
 #include "codec/entropy/rans/writer.hpp"
 
@@ -16,7 +17,7 @@ namespace {
 // in about so many blocks.
 constexpr std::uint64_t kMaxCountedChanges = 32768;
 constexpr std::uint64_t kChangesStep = 8;
-constexpr std::uint64_t kMaxCountedBlocks = 256;
+constexpr std::uint64_t kMaxCountedBlocks = 128;
 // One of so many differences of a class may be an escape.
 constexpr std::size_t kEscapeShare = 8192;
 
@@ -203,22 +204,28 @@ class ClassesEncoder {
 
   // The width of low bits at which hardly any difference is an escape.
   unsigned low_width_of(const std::byte* differences, std::size_t n) const {
-    std::array<std::size_t, 65> lengths{};
+    if (h_.format.bits <= kMaxDenseLength + 1) {
+      return 0;
+    }
+    // Two tables, so that equal neighbours do not wait for each other.
+    std::array<std::array<std::uint32_t, 65>, 2> lengths{};
     for (std::size_t i = 0; i < n; ++i) {
       const std::uint64_t magnitude = words_.magnitude(load<Word>(differences + i * sizeof(Word)));
-      ++lengths[magnitude == 0 ? 0 : std::bit_width(magnitude - 1)];
+      ++lengths[i % 2][static_cast<std::size_t>(std::bit_width(magnitude - (magnitude != 0)))];
     }
     std::size_t n_above = 0;
     unsigned length = 64;
-    while (length > kMaxDenseLength && n_above + lengths[length] <= n / kEscapeShare) {
-      n_above += lengths[length--];
+    for (; length > kMaxDenseLength; --length) {
+      n_above += lengths[0][length] + lengths[1][length];
+      if (n_above > n / kEscapeShare) {
+        break;
+      }
     }
     return length - kMaxDenseLength;
   }
 
   void code_dense() {
     memory_.escapes.clear();
-    memory_.raw.clear();
     memory_.coded.clear();
     if (n_symbols_ == 0) {
       return;
@@ -227,7 +234,9 @@ class ClassesEncoder {
     std::uint8_t* const symbols = memory_.symbols.reserve(n_groups * (kGroupSize + 1));
     std::uint8_t* next = symbols;
     const std::byte* differences = memory_.differences.reserve(0);
-    BitWriter raw(memory_.raw);
+    // Raw bits of a symbol are no more than the sign and those of its unit.
+    const std::size_t n_room = n_symbols_ * (sizeof(Word) + 1) + 2 * sizeof(std::uint64_t);
+    RawWriter raw(memory_.raw.reserve(n_room));
     for (unsigned c = 0; c < h_.n_classes; ++c) {
       const std::size_t n = n_dense_[c];
       if (n != 0) {
@@ -238,12 +247,13 @@ class ClassesEncoder {
         differences += n * sizeof(Word);
       }
     }
-    raw.finish();
+    const std::byte* const end = raw.finish();
+    raw_ = {memory_.raw.reserve(0), end};
     append_symbols(symbols, symbols + n_groups * kGroupSize);
   }
 
   void write_differences(const std::byte* differences, std::size_t n, unsigned low_width,
-                         std::uint8_t* symbols, BitWriter& raw) {
+                         std::uint8_t* symbols, RawWriter& raw) {
     for (std::size_t i = 0; i < n; ++i) {
       const std::byte* const at = differences + i * sizeof(Word);
       const Word difference = load<Word>(at);
@@ -254,19 +264,13 @@ class ClassesEncoder {
       const std::uint64_t magnitude = words_.magnitude(difference);
       const unsigned symbol = dense_symbol(magnitude, low_width);
       symbols[i] = static_cast<std::uint8_t>(symbol);
-      if (symbol == kDenseEscape) {
+      if (symbol == kDenseEscape) [[unlikely]] {
         memory_.escapes.insert(memory_.escapes.end(), at, at + sizeof(Word));
         continue;
       }
-      raw.put(words_.is_negative(difference) ? 1 : 0, 1);
       const unsigned n_bits = dense_bucket(symbol, low_width).n_bits;
-      if (n_bits != 0) {
-        const std::uint64_t low = (magnitude - 1) & (~std::uint64_t{0} >> (64 - n_bits));
-        raw.put(static_cast<std::uint32_t>(low), std::min(n_bits, 32u));
-        if (n_bits > 32) {
-          raw.put(static_cast<std::uint32_t>(low >> 32), n_bits - 32);
-        }
-      }
+      const std::uint64_t low = (magnitude - 1) & ((std::uint64_t{1} << n_bits) - 1);
+      raw.put(words_.is_negative(difference), low, n_bits);
     }
   }
 
@@ -277,12 +281,12 @@ class ClassesEncoder {
     runs.values = {symbols, n_symbols_, places, 0};
     runs.n_sets = lane_sets_for(n_symbols_);
     runs.counts_all = true;
-    const std::size_t n_tail = tail_bytes(runs.n_sets, memory_.raw.size());
-    runs.tail = ByteView(memory_.raw).last(n_tail);
+    const std::size_t n_tail = tail_bytes(runs.n_sets, raw_.size());
+    runs.tail = raw_.last(n_tail);
     append_rans_section(runs, scratch_, memory_.coded);
     h_.n_escapes = static_cast<std::uint32_t>(memory_.escapes.size() / sizeof(Word));
     h_.coded_bytes = static_cast<std::uint32_t>(memory_.coded.size());
-    h_.raw_bytes = static_cast<std::uint32_t>(memory_.raw.size() - n_tail);
+    h_.raw_bytes = static_cast<std::uint32_t>(raw_.size() - n_tail);
   }
 
   // What the sparse classes need, by class.
@@ -363,11 +367,9 @@ class ClassesEncoder {
   void assemble(std::vector<std::byte>& payload) const {
     payload.clear();
     append_delta_header(h_, memory_.active, payload);
-    for (const std::vector<std::byte>* section :
-         {&memory_.sparse, &memory_.coded, &memory_.escapes, &memory_.raw}) {
-      const std::size_t n = section == &memory_.raw ? h_.raw_bytes : section->size();
-      payload.insert(payload.end(), section->begin(),
-                     section->begin() + static_cast<std::ptrdiff_t>(n));
+    for (const ByteView section : {ByteView(memory_.sparse), ByteView(memory_.coded),
+                                   ByteView(memory_.escapes), raw_.first(h_.raw_bytes)}) {
+      payload.insert(payload.end(), section.begin(), section.end());
     }
   }
 
@@ -385,6 +387,7 @@ class ClassesEncoder {
   DeltaChange* changes_ = nullptr;
   std::array<std::size_t, kMaxDeltaClasses> n_dense_{};
   std::size_t n_symbols_ = 0;
+  ByteView raw_;  // with the tail
 };
 
 }  // namespace

@@ -151,26 +151,48 @@ void apply_dense(const ClassMasks* masks, std::size_t n_blocks, const UnitFormat
   }
 }
 
+// Lists the changes of a class in a block; `mask` are the units of the class.
+void list_changes_of(std::uint64_t mask, std::uint64_t changed, std::uint32_t first_unit,
+                     std::uint8_t number, std::uint32_t since, ChangeWalk& walk) {
+  std::uint32_t n_done = 0;
+  for (std::uint64_t rest = mask & changed; rest != 0; rest &= rest - 1) {
+    const auto at = static_cast<unsigned>(std::countr_zero(rest));
+    const auto rank = static_cast<std::uint32_t>(std::popcount(mask & low_bits(at)));
+    walk.next->unit = first_unit + at;
+    walk.next->gap = since + rank - n_done;
+    walk.next->class_number = number;
+    ++walk.next;
+    since = 0;
+    n_done = rank + 1;
+  }
+  walk.since[number] = since + static_cast<std::uint32_t>(std::popcount(mask)) - n_done;
+}
+
 void list_changes(const ClassMasks* masks, const std::uint64_t* changed, std::size_t n_blocks,
                   std::uint32_t first_unit, ChangeWalk& walk) {
   for (std::size_t b = 0; b < n_blocks; ++b) {
+    const std::uint64_t some = changed[b];
+    const auto first = static_cast<std::uint32_t>(first_unit + b * kDeltaBlock);
+    if ((some & (some - 1)) != 0) {
+      for (unsigned i = 0; i < walk.n_classes; ++i) {
+        const std::uint8_t number = walk.numbers[i];
+        list_changes_of(masks[b][number], some, first, number, walk.since[number], walk);
+      }
+      continue;
+    }
+    // Most blocks have no change or one: no branch depends on its class.
+    unsigned found = kMaxDeltaClasses;
+    std::uint32_t since = 0;
     for (unsigned i = 0; i < walk.n_classes; ++i) {
       const std::uint8_t number = walk.numbers[i];
       const std::uint64_t mask = masks[b][number];
-      const auto n = static_cast<std::uint32_t>(std::popcount(mask));
-      std::uint32_t n_done = 0;
-      for (std::uint64_t rest = mask & changed[b]; rest != 0; rest &= rest - 1) {
-        const auto at = static_cast<unsigned>(std::countr_zero(rest));
-        const auto rank = static_cast<std::uint32_t>(std::popcount(mask & low_bits(at)));
-        const auto unit = static_cast<std::uint32_t>(first_unit + b * kDeltaBlock + at);
-        walk.next->unit = unit;
-        walk.next->gap = walk.since[number] + rank - n_done;
-        walk.next->class_number = number;
-        ++walk.next;
-        walk.since[number] = 0;
-        n_done = rank + 1;
-      }
-      walk.since[number] += n - n_done;
+      const bool is_here = (mask & some) != 0;
+      found = is_here ? number : found;
+      since = is_here ? walk.since[number] : since;
+      walk.since[number] += static_cast<std::uint32_t>(std::popcount(mask));
+    }
+    if (found != kMaxDeltaClasses) {
+      list_changes_of(masks[b][found], some, first, static_cast<std::uint8_t>(found), since, walk);
     }
   }
 }
