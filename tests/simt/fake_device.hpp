@@ -31,7 +31,8 @@ struct FakeCounts {
   std::int64_t allocations = 0;
 };
 FakeCounts fake_counts();
-// How often a function of the fake driver was called since its settings changed, or a kernel started.
+// How often a function of the fake driver was called since its settings changed, or a kernel
+// started.
 int fake_calls(const std::string& function);
 
 // Memory of the driver, of its exact size, which only the device may touch.
