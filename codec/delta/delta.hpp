@@ -20,6 +20,8 @@ class DeltaEncoder final : public Encoder {
   Result<void> encode(const ChunkInfo& info, ByteView values, Scratch& scratch,
                       EncodedChunk& out) const override;
   std::uint32_t max_overhead_bytes() const override;
+  // Is tried wherever there is a base.
+  Result<bool> may_be_smaller(const ChunkInfo& info, const ReadChunk& read) const override;
 };
 
 // Checks that a chunk has a base of its length. Errors: kUnsupported, kInvalidArgument.

@@ -1,6 +1,9 @@
 // Comparisons of whole blocks of 64 units, each to a mask of 64 bits; one source for each level.
 #pragma once
 
+#include "base/cpu/x86_intrinsics.hpp"
+//
+
 #include <cstdint>
 #include <cstring>
 #include <type_traits>

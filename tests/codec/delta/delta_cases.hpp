@@ -1,6 +1,8 @@
 // Chunks of codec delta for its tests.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstring>
 #include <string>
