@@ -230,7 +230,7 @@ TODAY = {
     "bf16": (Form(SETS, 16, 205), Form(1, 16, 332)),
     "f32": (Form(SETS, 16, 229), Form(1, 16, 385)),
     "f64": (Form(SETS, 16, 312), Form(1, 16, 381)),
-    "direct_f32_today": (Form(SETS, 12, 253), Form(1, 12, 394)),
+    "direct_f32_today": (Form(SETS, 12, 253), Form(1, 16, 394)),
 }
 SMALL_MEGABYTES = 44.8512  # in 100 tensors
 SMALL_SEGMENT = 56_064  # values of a segment of these

@@ -242,18 +242,11 @@ class LosslessTeamWarp {
   bool fits_ = true;
 };
 
-// The part of the first warp: tables, states and groups; a chunk of fewer lane sets it decodes.
+// The part of the first warp: states and groups; a chunk of fewer lane sets it decodes.
 template <class Format>
-CFCK_DEVICE std::uint32_t open_for_team(const DeviceChunk& chunk, const DeviceTable* static_tables,
-                                        const LosslessSections& sections,
+CFCK_DEVICE std::uint32_t open_for_team(const DeviceChunk& chunk, const LosslessSections& sections,
+                                        std::uint32_t at, unsigned n_sets,
                                         LosslessTeamShared& shared) {
-  std::uint32_t at = 0;
-  unsigned n_sets = 0;
-  if (!open_device_section(sections.coded, sections.tables, static_tables,
-                           {shared.chunk.tables, kLosslessPlaces, kLosslessValueTables.first}, at,
-                           n_sets)) {
-    return kTeamRefused;
-  }
   if (n_sets == 1) {
     return LosslessWarp<Format, 1>(chunk, sections, shared.chunk).decode(at, shared.staged[0])
                ? kTeamDone
@@ -277,8 +270,18 @@ template <class Format>
 CFCK_DEVICE bool decode_lossless_by_team(const DeviceChunk& chunk, const DeviceTable* static_tables,
                                          LosslessTeamShared& shared) {
   const LosslessSections sections = lossless_sections(chunk);
-  const std::uint32_t step = step_of_first_warp(
-      shared.team, [&] { return open_for_team<Format>(chunk, static_tables, sections, shared); });
+  std::uint32_t at = 0;
+  unsigned n_sets = 0;
+  if (!open_section_by_team(sections.coded, sections.tables, static_tables,
+                            {shared.chunk.tables, kLosslessPlaces, kLosslessValueTables.first}, at,
+                            n_sets)) {
+    return false;
+  }
+  std::uint32_t step = kTeamRefused;
+  if (simt::warp_of_block() == 0) {
+    step = open_for_team<Format>(chunk, sections, at, n_sets, shared);
+  }
+  step = step_of_first_warp(shared.team, step);
   if (step != kTeamGoesOn) {
     return step == kTeamDone;
   }

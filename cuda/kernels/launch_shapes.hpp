@@ -24,10 +24,15 @@ inline constexpr unsigned kLosslessTeamBlocks = 4;
 
 // The tables of the direct codec take 10 KiB for each warp. With 168 registers for each thread 12
 // warps fit, which on an H100 decode chunks of 2^18 values faster than 16 that have to do with 128
-// (920 GB/s of F32 against 871, in a prototype). Its teams take as many registers, and there are
-// never many of them.
+// (920 GB/s of F32 against 871, in a prototype). Its teams do with 128: the more of them fit, the
+// more segments get one.
 inline constexpr unsigned kDirectWarpsPerBlock = 2;
 inline constexpr unsigned kDirectBlocks = 6;
-inline constexpr unsigned kDirectTeamBlocks = 3;
+inline constexpr unsigned kDirectTeamBlocks = 4;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+inline constexpr unsigned kDirectTeamBlocksThatFit = 3;
+#else
+inline constexpr unsigned kDirectTeamBlocksThatFit = kDirectTeamBlocks;
+#endif
 
 }  // namespace cfck::cuda

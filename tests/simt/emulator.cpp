@@ -254,19 +254,17 @@ bool run_turn(unsigned warp, const std::vector<unsigned>& lanes) {
   return true;
 }
 
-// Runs warps until all of them meet as a block, or are done: one after the other, or shuffled, some
-// turns of one, then some of another one.
+// Runs warps until all of them meet as a block, or are done; shuffled, some turns of one at a time.
 void run_warps(std::vector<unsigned> warps, std::vector<unsigned>& lanes, LaneOrder order,
                std::mt19937_64& random) {
-  constexpr unsigned kMostTurns = 64;
+  const bool is_shuffled = order == LaneOrder::kShuffled;
   while (!warps.empty()) {
-    const bool is_shuffled = order == LaneOrder::kShuffled;
     const auto warp = warps.begin() + (is_shuffled ? static_cast<int>(random() % warps.size()) : 0);
     if (is_shuffled) {
       std::shuffle(lanes.begin(), lanes.end(), random);
     }
     bool goes_on = true;
-    for (auto n = random() % kMostTurns; goes_on && (n != 0 || !is_shuffled); --n) {
+    for (auto n = random() % 64; goes_on && (n != 0 || !is_shuffled); --n) {
       goes_on = run_turn(*warp, lanes);
     }
     if (!goes_on) {
@@ -276,7 +274,6 @@ void run_warps(std::vector<unsigned> warps, std::vector<unsigned>& lanes, LaneOr
 }
 
 void run_block(const Launch& launch, std::mt19937_64& random) {
-  Machine& m = machine();
   const unsigned n_fibers = launch.warps_per_block * kWarpLanes;
   std::vector<unsigned> lanes(kWarpLanes);
   std::vector<unsigned> warps(launch.warps_per_block);
@@ -287,8 +284,6 @@ void run_block(const Launch& launch, std::mt19937_64& random) {
     std::reverse(warps.begin(), warps.end());
   }
   do {
-    std::erase_if(warps,
-                  [&](unsigned warp) { return m.fibers[warp * kWarpLanes]->wait == Wait::kDone; });
     run_warps(warps, lanes, launch.order, random);
   } while (all_wait(0, n_fibers, Wait::kBlock));
 }

@@ -14,7 +14,7 @@ const KernelForms& forms_of(device::Kernel kernel) {
 
 TEST(LaunchForms, ItemsThatFitAtOnceGetATeamEach) {
   for (const auto& [kernel, blocks] : {std::pair{device::Kernel::kDecodeLosslessBf16, 4U},
-                                       std::pair{device::Kernel::kDecodeDirectF32, 3U}}) {
+                                       std::pair{device::Kernel::kDecodeDirectF32, 4U}}) {
     const KernelForms& forms = forms_of(kernel);
     ASSERT_EQ(forms.each_block.blocks, blocks);
     for (const unsigned n_fitting : {1U, 2U, blocks, 8U}) {

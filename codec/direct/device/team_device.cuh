@@ -342,19 +342,10 @@ CFCK_DEVICE void add_counts(DirectTeamShared& shared) {
   simt::sync_warp();
 }
 
-// The part of the first warp: tables, states, groups and escapes; a chunk of fewer lane sets it
-// decodes.
+// The part of the first warp: states, groups and escapes; a chunk of fewer lane sets it decodes.
 template <class Value>
-CFCK_DEVICE std::uint32_t open_direct_for_team(const DeviceChunk& chunk,
-                                               const DeviceTable* static_tables,
-                                               DirectTeamShared& shared) {
-  std::uint32_t at = 0;
-  unsigned n_sets = 0;
-  if (!open_device_section(shared.chunk.sections.coded, shared.chunk.sections.tables, static_tables,
-                           {shared.chunk.tables, kDirectPlaces, kDirectValueTables.first}, at,
-                           n_sets)) {
-    return kTeamRefused;
-  }
+CFCK_DEVICE std::uint32_t open_direct_for_team(const DeviceChunk& chunk, std::uint32_t at,
+                                               unsigned n_sets, DirectTeamShared& shared) {
   if (n_sets == 1) {
     return DirectWarp<Value, 1>(chunk, shared.chunk).decode(at, shared.staged[0]) ? kTeamDone
                                                                                   : kTeamRefused;
@@ -391,8 +382,18 @@ CFCK_DEVICE bool decode_direct_by_team(const DeviceChunk& chunk, const DeviceTab
                shared.counts[simt::warp_of_block()]);
   }
   simt::sync_block();
-  const std::uint32_t step = step_of_first_warp(
-      shared.team, [&] { return open_direct_for_team<Value>(chunk, static_tables, shared); });
+  std::uint32_t at = 0;
+  unsigned n_sets = 0;
+  if (!open_section_by_team(
+          shared.chunk.sections.coded, shared.chunk.sections.tables, static_tables,
+          {shared.chunk.tables, kDirectPlaces, kDirectValueTables.first}, at, n_sets)) {
+    return false;
+  }
+  std::uint32_t step = kTeamRefused;
+  if (simt::warp_of_block() == 0) {
+    step = open_direct_for_team<Value>(chunk, at, n_sets, shared);
+  }
+  step = step_of_first_warp(shared.team, step);
   if (step != kTeamGoesOn) {
     return step == kTeamDone;
   }

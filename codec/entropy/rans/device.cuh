@@ -198,11 +198,14 @@ CFCK_DEVICE bool all_words_taken(const DeviceLanes<n_sets>& lanes) {
   return all;
 }
 
-// Which tables the lanes use: those of the shared memory, by their places.
+// Which tables the lanes use: those of the shared memory, by their places. Warps may share the
+// work: each makes those of its places, every n_warps-th from `first_place` on.
 struct DeviceTableSet {
   DeviceTable* tables = nullptr;
   unsigned n_places = 0;
   std::uint32_t first_value_table = 0;  // in a family
+  unsigned first_place = 0;
+  unsigned n_warps = 1;
 };
 
 CFCK_DEVICE void load_static_table(const DeviceTable* all, unsigned number, DeviceTable& table) {
@@ -279,12 +282,12 @@ CFCK_DEVICE bool read_device_frequencies(DeviceBytes bytes, std::uint32_t& frequ
   return sum <= kRansTotal;
 }
 
-// Loads the tables that `choice` selects, and the explicit ones at the front of `fields`.
+// Loads the tables that `choice` selects, and makes the explicit ones, which follow from `at` on.
 CFCK_DEVICE bool read_device_tables(DeviceBytes section, const DeviceTable* all,
                                     const DeviceTableSet& set, std::uint32_t& at) {
   const std::uint32_t layout = simt::load_byte(section.data);
   const std::uint32_t choice = simt::load_byte(section.data + 1);
-  for (unsigned place = 0; place < set.n_places; ++place) {
+  for (unsigned place = set.first_place; place < set.n_places; place += set.n_warps) {
     load_static_table(all, device_table_number(choice, place, set.first_value_table),
                       set.tables[place]);
   }
@@ -311,7 +314,9 @@ CFCK_DEVICE bool read_device_tables(DeviceBytes section, const DeviceTable* all,
     if (!read_device_frequencies(fields.rest(), frequency, n_bytes)) {
       return false;
     }
-    build_device_table(frequency, set.tables[place]);
+    if (place % set.n_warps == set.first_place) {
+      build_device_table(frequency, set.tables[place]);
+    }
     at += 1 + n_bytes;
   }
   simt::sync_warp();
@@ -320,7 +325,7 @@ CFCK_DEVICE bool read_device_tables(DeviceBytes section, const DeviceTable* all,
 
 // Reads layout and tables, which are at the front of the section, or in a section `apart` that
 // segments share; `at` becomes the place of the words' numbers in the section, n_sets that of its
-// lane sets. False for one that the CPU refuses.
+// lane sets. False for one that the CPU refuses. Warps that share the tables all get the same.
 CFCK_DEVICE bool open_device_section(DeviceBytes coded, DeviceBytes apart, const DeviceTable* all,
                                      const DeviceTableSet& set, std::uint32_t& at,
                                      unsigned& n_sets) {

@@ -30,6 +30,18 @@ struct TeamShared {
   std::uint32_t fits[kMaxDeviceLaneSets];
 };
 
+// For all warps: reads layout and tables of a section as open_device_section() does. Each warp
+// makes some of the tables. Warps meet.
+CFCK_DEVICE bool open_section_by_team(DeviceBytes coded, DeviceBytes apart,
+                                      const DeviceTable* static_tables, DeviceTableSet set,
+                                      std::uint32_t& at, unsigned& n_sets) {
+  set.first_place = simt::warp_of_block();
+  set.n_warps = kMaxDeviceLaneSets;
+  const bool fits = open_device_section(coded, apart, static_tables, set, at, n_sets);
+  simt::sync_block();
+  return fits;
+}
+
 // For the first warp: the lanes and the tail of a chunk that it has opened.
 CFCK_DEVICE void share_opened(const DeviceLanes<kMaxDeviceLaneSets>& lanes, const DeviceTail& tail,
                               TeamShared& team) {
@@ -47,14 +59,10 @@ CFCK_DEVICE void share_opened(const DeviceLanes<kMaxDeviceLaneSets>& lanes, cons
   }
 }
 
-// Lets the first warp `open()` a chunk, and returns its step in all warps. Warps meet.
-template <class Open>
-CFCK_DEVICE std::uint32_t step_of_first_warp(TeamShared& team, Open&& open) {
-  if (simt::warp_of_block() == 0) {
-    const std::uint32_t step = open();
-    if (simt::lane() == 0) {
-      team.step = step;
-    }
+// Returns the step of the first warp, which alone knows it, in all warps. Warps meet.
+CFCK_DEVICE std::uint32_t step_of_first_warp(TeamShared& team, std::uint32_t step) {
+  if (simt::warp_of_block() == 0 && simt::lane() == 0) {
+    team.step = step;
   }
   simt::sync_block();
   return team.step;
