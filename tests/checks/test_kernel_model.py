@@ -73,6 +73,16 @@ def test_the_model_has_the_blocks_of_the_kernels():
         assert team.warps == blocks["kWarpsOfTeam"] * blocks[f"{codec}TeamBlocks"]
 
 
+def test_the_model_has_the_instructions_of_the_kernels():
+    page = Path(__file__).parents[2] / "bench" / "results" / "device-instructions-sm90.md"
+    rows = re.findall(r"\| (cfck_\w+) \|[^|]*\|[^|]*\|[^|]*\| (\d+) \|", page.read_text())
+    counted = {name: int(n) for name, n in rows}
+    for values, (warp, team) in kernel_model.TODAY.items():
+        codec, dtype = ("direct", "f32") if values.startswith("direct") else ("lossless", values)
+        assert warp.instructions == counted[f"cfck_{codec}_{dtype}"]
+        assert team.instructions == counted[f"cfck_{codec}_team_{dtype}"]
+
+
 def test_warps_wait_for_each_other():
     turns = launches.turn_cycles(100, [40, 20], 50)
     assert turns[:2] == [0, pytest.approx(100)]
