@@ -179,6 +179,11 @@ def _words(options: FilterOptions) -> tuple[int, ...]:
 
 def _checked(given: dict[str, Any]) -> dict[str, Any]:
     """Maximum errors and targets as numbers. What else options mean together the plug-in checks."""
+    if isinstance(given["codec"], str) and given["codec"] not in _CODECS:
+        raise InvalidArgumentError(
+            f"codec {given['codec']!r} is none of the filter for HDF5, which has "
+            f"{', '.join(_CODECS)}; leave out the codec"
+        )
     native_options({**complete(CompressOptions, {}), **given})
     checked = {name: given[name] for name in _MODES if name is not None}
     if isinstance(checked["nmse"], str):

@@ -76,6 +76,47 @@ def test_other_tensors_have_other_codecs(tmp_path, array):
     assert saved(tmp_path / "m.cfck", np.ascontiguousarray(array)).codec != "rows"
 
 
+def test_larger_chunks_take_fewer_bytes(tmp_path):
+    array = looked_up(20_000, 300, 100)
+    usual = saved(tmp_path / "usual.cfck", array)
+    large = saved(tmp_path / "large.cfck", array, chunk_elems=2**22)
+    assert usual.codec == large.codec == "rows"
+    assert large.stored_bytes * 5 < usual.stored_bytes
+    whole_rows = saved(tmp_path / "axes.cfck", array.reshape(2, 10_000, 100), chunk_elems=250_000)
+    assert whole_rows.stored_bytes < usual.stored_bytes * 1.01
+
+
+def test_where_it_is_named_rows_may_repeat_late(tmp_path):
+    padded = RNG.normal(size=(20_000, 64)).astype(np.float32)
+    padded[10_000:] = padded[0]
+    record = saved(tmp_path / "rows.cfck", padded, codec="rows")
+    plain = saved(tmp_path / "plain.cfck", padded, codec="lossless")
+    assert record.stored_bytes < plain.stored_bytes * 0.9
+
+
+def test_targets_are_kept_beside_it(tmp_path):
+    tensors = {"repeats": looked_up(9000, 300, 64), "other": looked_up(3000, 3000, 64)}
+    path = tmp_path / "m.cfck"
+
+    def saved_within(**target):
+        cfck.numpy.save_file(tensors, path, **target)
+        assert record_of(path, "repeats").codec == "rows"
+        assert record_of(path, "other").codec == "spectral"
+        found = cfck.numpy.load_file(path)
+        assert np.array_equal(found["repeats"], tensors["repeats"])
+        return [found[name].astype(float) - tensors[name] for name in tensors]
+
+    saved_within(size=400_000)
+    assert 398_000 < path.stat().st_size <= 400_000
+    n_values = sum(array.size for array in tensors.values())
+    saved_within(bits_per_weight=4)
+    stored = sum(record_of(path, name).stored_bytes for name in tensors)
+    assert 3.98 < 8 * stored / n_values <= 4
+    errors = saved_within(nmse=0.001)
+    energy = sum(np.sum(array.astype(float) ** 2) for array in tensors.values())
+    assert sum(np.sum(error**2) for error in errors) <= 0.001 * energy
+
+
 def test_level_fast_does_not_try_it(tmp_path):
     assert saved(tmp_path / "m.cfck", looked_up(), level="fast").codec == "lossless"
 
