@@ -140,7 +140,7 @@ class Encoder {
                               EncodedChunk& out) const = 0;
   virtual std::uint32_t max_overhead_bytes() const = 0;
 
-  // Returns true if a tensor with this first chunk should be tried with this codec too where the
+  // Returns true if a tensor with such a chunk should be tried with this codec too where the
   // options name none. Errors: those of `read`.
   virtual Result<bool> may_be_smaller(const ChunkInfo& /*info*/, const ReadChunk& /*read*/) const {
     return false;

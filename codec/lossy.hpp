@@ -174,9 +174,9 @@ class LossyEncoder {
                                                const ReadValues& /*read*/) const {
     return AbsoluteBound{0, LosslessReason::kNotSmaller};
   }
-  // Returns true if a tensor with this first chunk should be tried with this codec too, where the
+  // Returns true if a tensor with such a chunk should be tried with this codec too, where the
   // options have a maximum error and name no codec. Errors: those of `read`.
-  virtual Result<bool> may_be_smaller(const LossyRecord& /*record*/,
+  virtual Result<bool> may_be_smaller(const LossyRecord& /*record*/, const ChunkInfo& /*info*/,
                                       const ReadChunk& /*read*/) const {
     return false;
   }

@@ -32,19 +32,20 @@ Result<void> decode_other(const ChunkInfo& info, const RowsHeader& header, ByteV
 Result<void> decode_dictionary(const ChunkInfo& info, const RowsHeader& header, ByteView payload,
                                Scratch& scratch, MutableBytes out) {
   const RowGeometry rows = *row_geometry(info);
-  CFCK_TRY_ASSIGN(const std::span<const std::uint32_t> numbers,
-                  decode_numbers(info, header, payload, rows.n_rows, scratch));
+  CFCK_TRY_ASSIGN(NumberReader numbers,
+                  NumberReader::open(info, header, payload, rows.n_rows, scratch));
   const std::uint64_t n_bytes = header.n_different * rows.row_bytes;
   std::byte* const dictionary =
       scratch.part<RowsDecodeScratch>().dictionary.reserve(static_cast<std::size_t>(n_bytes));
   const OwnTensor different(info, header.n_different, rows.row_elems);
   CFCK_TRY(decode_other(different.chunk(), header, payload, scratch, {dictionary, n_bytes}));
   std::byte* to = out.data();
-  for (const std::uint32_t number : numbers) {
+  for (std::uint64_t row = 0; row < rows.n_rows; ++row) {
+    CFCK_TRY_ASSIGN(const std::uint32_t number, numbers.next());
     std::memcpy(to, dictionary + number * rows.row_bytes, rows.row_bytes);
     to += rows.row_bytes;
   }
-  return {};
+  return numbers.finish();
 }
 
 Result<void> decode_chunk_of_rows(const ChunkInfo& info, ByteView payload, Scratch& scratch,

@@ -281,16 +281,9 @@ Result<LossyDecision> RowsLossyEncoder::plan(const LossyRecord& record, const Re
   return LossyDecision{std::make_unique<RowsPlan>(std::move(absolute)), {}};
 }
 
-Result<bool> RowsLossyEncoder::may_be_smaller(const LossyRecord& record,
+Result<bool> RowsLossyEncoder::may_be_smaller(const LossyRecord& record, const ChunkInfo& info,
                                               const ReadChunk& read) const {
-  if (record.bound.per_row) {
-    return false;
-  }
-  ChunkInfo info;
-  info.dtype = record.dtype;
-  info.n_elems = record.chunk_elems;
-  info.shape = record.shape;
-  return rows_repeat(info, read);
+  return record.bound.per_row ? Result<bool>(false) : rows_repeat(info, read);
 }
 
 }  // namespace cfck::codec

@@ -1,50 +1,59 @@
 #include "codec/rows/numbers.hpp"
 
-#include "codec/common/bit_strings.hpp"
+#include <utility>
+
 #include "codec/errors.hpp"
+#include "codec/scratch.hpp"
 
 namespace cfck::codec {
+namespace {
 
-Result<std::span<const std::uint32_t>> decode_numbers(const ChunkInfo& info,
-                                                      const RowsHeader& header, ByteView payload,
-                                                      std::uint64_t n_rows, Scratch& scratch) {
-  NumbersScratch& memory = scratch.part<NumbersScratch>();
+struct NumbersScratch {
+  GrowingBuffer<std::uint8_t> buckets;
+};
+
+}  // namespace
+
+Result<NumberReader> NumberReader::open(const ChunkInfo& info, const RowsHeader& header,
+                                        ByteView payload, std::uint64_t n_rows, Scratch& scratch) {
+  std::uint8_t* const buckets = scratch.part<NumbersScratch>().buckets.reserve(n_rows);
   const OwnTensor of_buckets = OwnTensor::of_bytes(info, n_rows);
-  std::uint8_t* const buckets = memory.buckets.reserve(n_rows);
   auto decoded =
       decode_lossless(of_buckets.chunk(), payload.subspan(header.buckets_at(), header.bucket_bytes),
                       scratch, {reinterpret_cast<std::byte*>(buckets), n_rows});
   if (!decoded) {
     return shifted(std::move(decoded).error(), header.buckets_at());
   }
-  BitReader offsets(payload.subspan(header.offsets_at(), header.offset_bytes));
-  std::uint32_t* const numbers = memory.numbers.reserve(n_rows);
-  std::uint32_t next = header.n_repeated;
-  for (std::uint64_t row = 0; row < n_rows; ++row) {
-    const unsigned coded = buckets[row];
-    if (coded > kBuckets) {
-      return corrupt("a bucket of a dictionary of rows is out of range", header.buckets_at());
-    }
-    if (coded == 0) {
-      if (next == header.n_different) {
-        return corrupt("a chunk has more single rows than its dictionary", header.buckets_at());
-      }
-      numbers[row] = next++;
-      continue;
-    }
-    numbers[row] = kBucketStarts[coded - 1] + offsets.take(kOffsetBits[coded - 1]);
-    if (numbers[row] >= header.n_repeated) {
-      return corrupt("a row has a number that its dictionary does not have", header.offsets_at());
-    }
+  return NumberReader(header, buckets, payload.subspan(header.offsets_at(), header.offset_bytes));
+}
+
+Result<std::uint32_t> NumberReader::next() {
+  const unsigned coded = *buckets_++;
+  if (coded > kBuckets) {
+    return corrupt("a bucket of a dictionary of rows is out of range", header_.buckets_at());
   }
-  if (next != header.n_different) {
-    return corrupt("a chunk has fewer single rows than its dictionary", header.buckets_at());
+  if (coded == 0) {
+    if (next_single_ == header_.n_different) {
+      return corrupt("a chunk has more single rows than its dictionary", header_.buckets_at());
+    }
+    return next_single_++;
   }
-  if (offsets.position() != header.offset_bytes || !offsets.rest_is_zero()) {
+  const std::uint32_t number = kBucketStarts[coded - 1] + offsets_.take(kOffsetBits[coded - 1]);
+  if (number >= header_.n_repeated) {
+    return corrupt("a row has a number that its dictionary does not have", header_.offsets_at());
+  }
+  return number;
+}
+
+Result<void> NumberReader::finish() const {
+  if (next_single_ != header_.n_different) {
+    return corrupt("a chunk has fewer single rows than its dictionary", header_.buckets_at());
+  }
+  if (offsets_.position() != header_.offset_bytes || !offsets_.rest_is_zero()) {
     return corrupt("the offsets of a dictionary of rows have another length than they must have",
-                   header.offsets_at());
+                   header_.offsets_at());
   }
-  return std::span<const std::uint32_t>(numbers, n_rows);
+  return {};
 }
 
 }  // namespace cfck::codec

@@ -35,7 +35,8 @@ class RowsLossyEncoder final : public LossyEncoder {
   Result<SharedRequest> request_of(const LossyOptions& asked) const override;
   Result<LossyDecision> plan(const LossyRecord& record, const ReadValues& read,
                              Scratch& scratch) const override;
-  Result<bool> may_be_smaller(const LossyRecord& record, const ReadChunk& read) const override;
+  Result<bool> may_be_smaller(const LossyRecord& record, const ChunkInfo& info,
+                              const ReadChunk& read) const override;
 };
 
 const Decoder& rows_decoder() noexcept;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "encode/trial/trial.hpp"
@@ -162,7 +163,8 @@ Result<LossyCandidate> plan_lossy(const EncodePlan& plan, CodecId codec, const F
   return found;
 }
 
-// Adds codecs that nobody asked for, where the first chunk looks as if they needed fewer bytes.
+// Adds codecs that nobody asked for, where the first chunk, that in the middle or the last one
+// looks as if they needed fewer bytes.
 class OtherCodecs {
  public:
   OtherCodecs(const EncodePlan& plan, const FrameCosts& costs, WorkerMemory& memory,
@@ -170,45 +172,55 @@ class OtherCodecs {
       : plan_(plan),
         costs_(costs),
         memory_(memory),
+        first_chunk_(first_chunk),
         entropy_(wanted_stage(plan)),
-        check_cancelled_(check_cancelled),
-        read_([this, first_chunk] {
-          return first_chunk.empty() ? read_chunk(plan_, 0, memory_) : Result(first_chunk);
-        }) {}
+        check_cancelled_(check_cancelled) {}
 
-  Result<void> add_to(CandidateList& found) const {
-    const bool may_lose = !loses_nothing(found[found.size() - 1]);
+  Result<void> add_to(Candidates& found) {
+    // Where the caller's codec is no smaller than lossless, another one may be.
+    const bool may_lose =
+        plan_.choice.is_lossy() &&
+        found.reason.value_or(LosslessReason::kNotSmaller) == LosslessReason::kNotSmaller;
     for (const CodecId id : codec::codec_ids()) {
-      CFCK_TRY(may_lose ? add_lossy(id, found) : add_exact(id, found));
+      if (may_lose) {
+        CFCK_TRY(add_lossy(id, found.list));
+      }
+    }
+    const bool all_lossless = std::all_of(found.list.begin(), found.list.end(), loses_nothing);
+    for (const CodecId id : codec::codec_ids()) {
+      if (all_lossless) {
+        CFCK_TRY(add_exact(id, found.list));
+      }
     }
     return {};
   }
 
  private:
-  Result<void> add_exact(CodecId id, CandidateList& found) const {
+  Result<void> add_exact(CodecId id, CandidateList& found) {
     const codec::Encoder* const encoder = codec::find_encoder(id);
     if (encoder == nullptr) {
       return {};
     }
-    const codec::ChunkInfo info{.dtype = plan_.dtype,
-                                .entropy = entropy_,
-                                .n_elems = plan_.geometry.elems_of(0),
-                                .shape = plan_.shape,
-                                .level = plan_.level};
-    CFCK_TRY_ASSIGN(const bool is_tried, encoder->may_be_smaller(info, read_));
+    CFCK_TRY_ASSIGN(const bool is_tried,
+                    any_chunk([&](const codec::ChunkInfo& info, const codec::ReadChunk& read) {
+                      return encoder->may_be_smaller(info, read);
+                    }));
     if (is_tried) {
       found.push_back({id, entropy_, plan_.level});
     }
     return {};
   }
 
-  Result<void> add_lossy(CodecId id, CandidateList& found) const {
+  Result<void> add_lossy(CodecId id, CandidateList& found) {
     const codec::LossyEncoder* const encoder = codec::find_lossy_encoder(id);
     if (encoder == nullptr || id == plan_.choice.lossy_codec || !encoder->supports(plan_.dtype)) {
       return {};
     }
     const codec::LossyRecord record = lossy_record(plan_, costs_, entropy_, plan_.level);
-    CFCK_TRY_ASSIGN(const bool is_tried, encoder->may_be_smaller(record, read_));
+    CFCK_TRY_ASSIGN(const bool is_tried,
+                    any_chunk([&](const codec::ChunkInfo& info, const codec::ReadChunk& read) {
+                      return encoder->may_be_smaller(record, info, read);
+                    }));
     if (!is_tried) {
       return {};
     }
@@ -220,12 +232,45 @@ class OtherCodecs {
     return {};
   }
 
+  // Whether `asks` says yes to one of the chunks.
+  template <class Asks>
+  Result<bool> any_chunk(Asks&& asks) {
+    const std::uint64_t n_chunks = plan_.geometry.n_chunks;
+    const std::uint64_t chunks[] = {0, n_chunks / 2, n_chunks - 1};
+    for (std::size_t i = 0; i < std::size(chunks); ++i) {
+      if (i > 0 && chunks[i] == chunks[i - 1]) {
+        continue;
+      }
+      const codec::ChunkInfo info{.dtype = plan_.dtype,
+                                  .entropy = entropy_,
+                                  .n_elems = plan_.geometry.elems_of(chunks[i]),
+                                  .shape = plan_.shape,
+                                  .first_elem = chunks[i] * plan_.geometry.chunk_elems,
+                                  .level = plan_.level};
+      CFCK_TRY_ASSIGN(const bool is_yes, asks(info, [&] { return read(chunks[i]); }));
+      if (is_yes) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Into memory of its own: the caller may hold the values of a chunk in the worker's.
+  Result<ByteView> read(std::uint64_t chunk) {
+    if (chunk == 0 && !first_chunk_.empty()) {
+      return first_chunk_;
+    }
+    const std::uint64_t at = plan_.offset_bytes + chunk * plan_.geometry.chunk_bytes;
+    return naming(range_of(*plan_.source, at, plan_.geometry.bytes_of(chunk), values_), plan_);
+  }
+
   const EncodePlan& plan_;
   const FrameCosts& costs_;
   WorkerMemory& memory_;
+  const ByteView first_chunk_;
   const EntropyId entropy_;
   const CheckCancelled& check_cancelled_;
-  const codec::ReadChunk read_;
+  std::vector<std::byte> values_;
 };
 
 }  // namespace
@@ -259,7 +304,7 @@ Result<Candidates> candidates_for(const EncodePlan& plan, const FrameCosts& cost
   }
   if (plan.tries_others && plan.choice.codec == CodecChoice::kAuto && !plan.has_step &&
       plan.level != EncodeLevel::kFast) {
-    CFCK_TRY(OtherCodecs(plan, costs, memory, first_chunk, check_cancelled).add_to(found.list));
+    CFCK_TRY(OtherCodecs(plan, costs, memory, first_chunk, check_cancelled).add_to(found));
   }
   return found;
 }
