@@ -72,10 +72,13 @@ class Terminal:
         os.write(self.descriptor, line.encode() + b"\n")
         self.wait()
 
-    def wait(self):
+    def has_arguments(self):
+        return self.arguments.exists() and self.arguments.stat().st_size > 0
+
+    def wait(self, seconds=10):
         """Until nothing more is shown."""
         seen = b""
-        end = time.monotonic() + 10
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             if select.select([self.descriptor], [], [], 0.3)[0]:
                 seen += os.read(self.descriptor, 65536)
@@ -89,7 +92,10 @@ class Terminal:
         os.write(self.descriptor, typed.encode() + b"\t")
         self.wait()
         os.write(self.descriptor, b"\n")
-        self.wait()
+        # A busy machine may show nothing for long: what counts is that the command has run.
+        end = time.monotonic() + 30
+        while time.monotonic() < end and not self.has_arguments():
+            self.wait(1)
         return self.arguments.read_text().split("\0")[:-1]
 
     def close(self):
