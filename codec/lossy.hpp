@@ -133,8 +133,8 @@ struct LossyDecision {
   LosslessReason reason = LosslessReason::kNotSmaller;  // where there is no plan
 };
 
-// What a bound means for the values of a tensor: the maximum error of all of them, or why nothing
-// may be lost.
+// Says what a bound means for the values of a tensor: the maximum error of all of them, or why
+// nothing may be lost.
 struct AbsoluteBound {
   double value = 0;
   std::optional<LosslessReason> reason = std::nullopt;

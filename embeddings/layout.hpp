@@ -13,7 +13,7 @@ namespace cfck::embeddings {
 inline constexpr std::byte kMark{0xCA};
 inline constexpr std::uint8_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 24;
-// Of a batch in the table: two bytes, six numbers of up to five, and a step.
+// A batch takes at most so much in the table: two bytes, six numbers of up to five, and a step.
 inline constexpr std::size_t kMostBatchBytes = 2 + 6 * 5 + 8;
 inline constexpr std::size_t kHashBytes = 8;  // the last ones
 

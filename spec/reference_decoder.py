@@ -65,7 +65,7 @@ from reference_fields import tiled_hash64
 from reference_rows import decode_rows
 from reference_spectral import decode_spectral
 
-# Of codecs that have to know where in a tensor their values are.
+# These codecs have to know where in a tensor their values are.
 DECODERS = {DIRECT: decode_direct, SPECTRAL: decode_spectral, ROWS: decode_rows}
 
 

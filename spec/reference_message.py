@@ -18,27 +18,18 @@ import struct
 import sys
 
 import numpy as np
-from reference_codec import decode_chunk
 from reference_container import (
     CODECS,
-    DIRECT,
     DTYPES,
     ENTROPY_STAGES,
     MAX_CHUNK_BYTES,
     RAW,
-    ROWS,
-    SPECTRAL,
     Refused,
     check,
     require,
 )
-from reference_direct import decode_direct
+from reference_decoder import decode
 from reference_fields import tiled_hash64
-from reference_rows import decode_rows
-from reference_spectral import decode_spectral
-
-# Of codecs that have to know where in a tensor their values are.
-DECODERS = {DIRECT: decode_direct, SPECTRAL: decode_spectral, ROWS: decode_rows}
 
 MARK, VERSION = 0xCF, 2
 HAS_TABLE = 1
@@ -94,7 +85,7 @@ def read(message: bytes) -> Message:
         found.data = read_chunks(found, body, n_elems)
     else:
         require(n_bits // 8 <= MAX_CHUNK_BYTES, "the chunk is too long")
-        found.data = decode(found, 0, n_elems, None, body)
+        found.data = decode(found, body, 0, n_elems)
     return found
 
 
@@ -118,19 +109,9 @@ def read_chunks(message: Message, body: bytes, n_elems: int) -> np.ndarray:
     for number, length in enumerate(lengths):
         first = number * chunk_elems
         count = min(chunk_elems, n_elems - first)
-        parts.append(decode(message, first, count, preamble, body[at : at + length]))
+        parts.append(decode(message, body[at : at + length], first, count, preamble))
         at += length
     return np.concatenate(parts)
-
-
-def decode(
-    message: Message, first_elem: int, n_elems: int, preamble: bytes | None, payload: bytes
-) -> np.ndarray:
-    """One chunk, as in a file."""
-    if message.codec in DECODERS:
-        place = message.dtype, message.shape, first_elem, n_elems
-        return DECODERS[message.codec](*place, preamble, payload, message.entropy, None)
-    return decode_chunk(payload, message.dtype, n_elems, message.entropy, None)
 
 
 def main(arguments: list[str]) -> int:

@@ -16,7 +16,7 @@ namespace {
 
 const LossyEncoder& direct() { return *find_lossy_encoder(CodecId::kDirect); }
 
-// What chunks of the other codec are decoded to.
+// Has what chunks of the other codec are decoded to.
 struct DecodedScratch {
   std::vector<std::byte> different;
   std::vector<std::byte> merged;

@@ -116,7 +116,7 @@ Result<Candidates> lossy_candidates(const EncodePlan& plan, const FrameCosts& co
   return found;
 }
 
-// What a codec is asked where the caller's codec is planned, or another one.
+// Makes what a codec is asked, where the caller's codec is planned or another one.
 codec::LossyRecord lossy_record(const EncodePlan& plan, const FrameCosts& costs, EntropyId entropy,
                                 EncodeLevel level) {
   codec::LossyRecord record;

@@ -28,12 +28,12 @@ class Energy:
 
     @property
     def share(self) -> float:
-        """What was sent, as a share of what was there: 1.0 where there was nothing."""
+        """The part of what was there that was sent: 1.0 where there was nothing."""
         return self.sent / self.accumulated if self.accumulated else 1.0
 
 
 class Measures:
-    """What steps of this rank took and sent.
+    """Counts what steps of this rank took and sent.
 
     Attributes:
         seconds: by part of a step: "gradients" are copied, scaled and clipped, and with nodes
