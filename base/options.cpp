@@ -215,7 +215,8 @@ bool set_limit(Limits& limits, std::string_view name, std::uint64_t value) noexc
       {"max_metadata_bytes", limits.max_metadata_bytes},
       {"max_records", limits.max_records},
       {"max_attachment_bytes", limits.max_attachment_bytes},
-      {"max_decoded_bytes", limits.max_decoded_bytes}};
+      {"max_decoded_bytes", limits.max_decoded_bytes},
+      {"max_bases", limits.max_bases}};
   for (const auto& [known_name, limit] : known) {
     if (name == known_name) {
       limit = value;
@@ -227,7 +228,7 @@ bool set_limit(Limits& limits, std::string_view name, std::uint64_t value) noexc
 
 std::string_view limit_names() noexcept {
   return "max_index_bytes, max_metadata_bytes, max_records, max_attachment_bytes, "
-         "max_decoded_bytes";
+         "max_decoded_bytes, max_bases";
 }
 
 }  // namespace cfck

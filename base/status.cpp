@@ -97,6 +97,8 @@ const char* error_code_name(ErrorCode code) noexcept {
       return "cancelled";
     case ErrorCode::kExists:
       return "exists";
+    case ErrorCode::kMissingBase:
+      return "missing_base";
   }
   return "unknown";
 }

@@ -107,6 +107,10 @@ class Decoder {
   virtual Result<void> decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
                               MutableBytes out) const = 0;
 
+  // Returns true for a codec of values against a base: chunks can only be decoded with
+  // ChunkInfo::base, whose memory may be `out` of decode().
+  virtual bool needs_base() const { return false; }
+
   // The functions from here on are for devices. A codec without kernels leaves them alone: the host
   // decodes.
   virtual DeviceTraits device_traits() const { return {}; }
@@ -139,6 +143,9 @@ class Encoder {
   virtual Result<void> encode(const ChunkInfo& info, ByteView values, Scratch& scratch,
                               EncodedChunk& out) const = 0;
   virtual std::uint32_t max_overhead_bytes() const = 0;
+
+  // Returns true for a codec of values against a base: encode() needs ChunkInfo::base.
+  virtual bool needs_base() const { return false; }
 
   // Returns true if a tensor with such a chunk should be tried with this codec too where the
   // options name none. Errors: those of `read`.

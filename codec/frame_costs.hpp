@@ -15,6 +15,7 @@ struct FrameCosts {
   std::uint64_t max_raw_frame_bytes = 0;   // of the values in one frame
   std::uint64_t error_entry_bytes = 0;     // for the errors of a lossy record
   std::uint64_t preamble_entry_bytes = 0;  // for a preamble, its frame's header included
+  std::uint64_t base_entry_bytes = 0;      // for what a record is stored against
 
   bool is_packed(const ChunkGeometry& geometry, std::uint64_t payload_bytes) const noexcept;
   std::uint64_t raw_chunks_per_frame(const ChunkGeometry& geometry) const noexcept;

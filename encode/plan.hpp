@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cfck/base.hpp"
 #include "cfck/io.hpp"
 #include "cfck/options.hpp"
 #include "cfck/record.hpp"
@@ -32,6 +33,9 @@ struct EncodePlan {
   EncodeLevel level = EncodeLevel::kDefault;
   // Where the options name no codec, others than those that they ask for may be tried too.
   bool tries_others = false;
+  // What the tensor may be stored against: one of its dtype and shape in the base; nullptr: nothing.
+  const Base* base = nullptr;
+  const BaseTensor* base_tensor = nullptr;
   // True as soon as rate control has found the step, which the request of `choice` then has, and
   // that lossless takes more bytes.
   bool has_step = false;
@@ -46,6 +50,7 @@ struct WorkerMemory {
   std::unique_ptr<std::byte[]> values;
   std::size_t values_bytes = 0;
   std::vector<std::byte> decoded;  // of a lossy chunk
+  std::vector<std::byte> base;     // what a chunk is encoded against
 };
 
 // Returns bytes [offset, offset + n) of a source: in place where it is in memory, else read into

@@ -24,7 +24,8 @@ MAGIC = 0x184D2A5C
 HEAD_BYTES = 16
 TAIL_BYTES = 128
 VERSION = (0, 8)
-COMPRESSED_INDEX = 2  # a required feature
+COMPRESSED_INDEX = 2  # required features
+HAS_BASE = 4
 MAX_COMPRESSED_TABLES = 1 << 22
 MAX_CHUNK_BYTES = 1 << 26
 MAX_PACK_BYTES = 131072
@@ -38,6 +39,7 @@ LOSSLESS = 1
 DIRECT = 2
 SPECTRAL = 3
 ROWS = 4
+DELTA = 5
 CODECS = {0: "raw", 1: "lossless", 2: "direct", 3: "spectral", 4: "rows", 5: "delta"}
 BOUND_KINDS = {0: "none", 1: "abs", 2: "rel", 3: "sigma"}
 TARGET_KINDS = {0: "none", 1: "nmse", 2: "psnr", 3: "bits_per_weight", 4: "size"}
@@ -126,6 +128,7 @@ class Record:
     preamble: tuple[int, int, int] | None  # offset, length, hash
     extents: list[tuple[int, int, int]]  # chunked: offset, length, hash of each chunk
     digest: bytes
+    base_digest: bytes | None = None  # of the tensor of the base that it is stored against
     error: RecordError | None = None
 
     @property
@@ -176,7 +179,8 @@ class File:
         file_length, own_hash = fields.numbers("QQ")
         check(hash64(tail[:120]) == own_hash, "checksum", "the tail is damaged", start)
         check(version == VERSION, "unsupported", f"format version {version}", start + 12)
-        known = required & ~COMPRESSED_INDEX == 0
+        known = required & ~(COMPRESSED_INDEX | HAS_BASE) == 0
+        self.has_base = bool(required & HAS_BASE)
         check(known, "unsupported", f"required features {required:#x}", start + 16)
         require(file_length == self.length, "the file has another length", start + 112)
         self.meta_offset, self.index_offset = meta_offset, index_offset
@@ -257,8 +261,9 @@ class File:
         all_flags = bytes(self.index[40 : 32 + 48 * n_records : 48])
         n_errors = sum(flags >> 2 & 1 for flags in all_flags)
         n_qualities = sum(flags >> 3 & 1 for flags in all_flags)
+        n_bases = sum(flags >> 4 & 1 for flags in all_flags)
         expected = 32 + 48 * n_records + 24 * n_packs + 12 * n_entries + 8 * n_dimensions
-        expected += 32 * n_errors + 40 * n_qualities + heap_bytes
+        expected += 32 * n_errors + 40 * n_qualities + 16 * n_bases + heap_bytes
         require(len(self.index) == expected, "the tables do not fill INDX", self.index_offset)
         check(
             self.limits.max_records is None or n_records <= self.limits.max_records,
@@ -276,6 +281,7 @@ class File:
         self.dimensions = Fields(fields.take(8 * n_dimensions), fields.file_offset)
         self.errors = Fields(fields.take(32 * n_errors), fields.file_offset)
         self.qualities = Fields(fields.take(40 * n_qualities), fields.file_offset)
+        self.bases = Fields(fields.take(16 * n_bases), fields.file_offset)
         self.heap = Fields(fields.take(heap_bytes), fields.file_offset)
         for offset, length, zero, _ in self.packs:
             require(zero == 0, "pack: a zero field is not zero", offset)
@@ -283,7 +289,7 @@ class File:
         self.records = [self.read_record(number, entry) for number, entry in enumerate(entries)]
         require(self.chunks_left == 0, "chunk entries left over", self.index_offset)
         self.dimensions.end("dimension table")
-        self.heap.end("name heap")
+        self.read_base_name(n_bases)
         names = [record.name for record in self.records if not record.hidden]
         require(len(set(names)) == len(names), "two records have the same name", self.index_offset)
         for record in self.records:
@@ -299,7 +305,7 @@ class File:
         digest = fields.take(16)
         require(kind <= DUPLICATE, f"record {number}: kind {kind}", place)
         require(n_dims <= 64, f"record {number}: {n_dims} dimensions", place)
-        require(flags < 16 and not any(zeros), f"record {number}: unused bits are set", place)
+        require(flags < 32 and not any(zeros), f"record {number}: unused bits are set", place)
         hidden, has_preamble = bool(flags & 1), bool(flags & 2)
         name = self.heap.text(name_bytes)
         require(not (hidden and name), f"record {number}: hidden, but has a name", place)
@@ -308,7 +314,7 @@ class File:
         )
         bare = codec != RAW or (entropy == 0 and not has_preamble)
         require(bare, f"record {number}: raw, but with an entropy stage or a preamble", place)
-        bare = codec not in (LOSSLESS, ROWS) or not has_preamble
+        bare = codec not in (LOSSLESS, ROWS, DELTA) or not has_preamble
         require(bare, f"record {number}: a preamble of a codec without one", place)
         shape = self.dimensions.numbers(f"{n_dims}Q")
         strides = self.dimensions.numbers(f"{n_dims}Q") if kind == ALIAS else ()
@@ -324,6 +330,7 @@ class File:
         check_shape(record, place)
         self.read_error(record, bool(flags & 4), place)
         self.read_quality(record, bool(flags & 8), place)
+        self.read_base(record, bool(flags & 16), place)
         require(kind == CHUNKED or not has_preamble, f"record {number}: a preamble", place)
         if kind == CHUNKED:
             require(a == 0, f"record {number}: A is not zero", place)
@@ -341,6 +348,26 @@ class File:
             unused = c == 0 and (kind == ALIAS or b == 0)
             require(unused, f"record {number}: an unused field is not zero", place)
         return record
+
+    # Section 5.6
+
+    def read_base(self, record: Record, has_base: bool, place: int) -> None:
+        own = record.kind in (CHUNKED, PACKED)
+        if not has_base:
+            require(not own or record.codec != DELTA, f"record {record.number}: no base", place)
+            return
+        may = own and not record.hidden and record.n_elems > 0
+        may = may and (record.codec == DELTA or record.codec not in CODECS)
+        require(may, f"record {record.number}: a base", place)
+        record.base_digest = self.bases.take(16)
+
+    def read_base_name(self, n_bases: int) -> None:
+        place = self.heap.file_offset
+        require(self.has_base == (n_bases > 0), "tail and index differ about a base", place)
+        self.base_name = self.heap.text(len(self.heap.data) - self.heap.position)
+        named = self.base_name not in (".", "..") and not set("/\\\0") & set(self.base_name)
+        require(named and len(self.base_name.encode()) <= 255, "no name of a file", place)
+        require(not self.base_name or n_bases > 0, "name heap: bytes are left over", place)
 
     def read_error(self, record: Record, has_error: bool, place: int) -> None:
         own = record.kind in (CHUNKED, PACKED)

@@ -27,16 +27,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import mmap
 import pathlib
 import struct
 import sys
+from collections.abc import Mapping
 
 import numpy as np
+import reference_delta
 from reference_codec import decode_chunk, decompress_frame
 from reference_container import (
     ALIAS,
     CODECS,
+    DELTA,
     DIRECT,
     DTYPES,
     DUPLICATE,
@@ -112,14 +114,27 @@ class Tensors:
     content_digest: bytes
 
 
-def read_values(file: File, record: Record) -> np.ndarray:
+def base_of(record: Record, bases: Mapping[str, Tensor]) -> bytes | None:
+    """The bytes that the record is stored against (section 5.6)."""
+    if record.base_digest is None:
+        return None
+    found = bases.get(record.name)
+    check(found is not None, "base", "the base has no tensor of this name")
+    alike = (found.record.dtype, found.record.shape) == (record.dtype, record.shape)
+    check(alike, "base", "the tensor of the base has another dtype or shape")
+    right = digest(found.data) == record.base_digest
+    check(right, "base", "the tensor of the base has other values")
+    return found.data.tobytes()
+
+
+def read_values(file: File, record: Record, bases: Mapping[str, Tensor]) -> np.ndarray:
     """The decoded bytes of a chunked or packed record (section 4)."""
     known = record.dtype in DTYPES and record.codec in CODECS
     known = known and record.entropy in ENTROPY_STAGES and record.scan in SCANS
     check(known, "unsupported", "a dtype, codec, entropy stage or scan of a newer version")
-    check(CODECS[record.codec] != "delta", "unsupported", "values against a base")
+    base = base_of(record, bases)
     if record.kind == PACKED:
-        return decode(record, packed_payload(file, record), 0, record.n_elems)
+        return decode(record, packed_payload(file, record), 0, record.n_elems, base=base)
     if record.codec == RAW:
         return read_raw(file, record)
     preamble = read_preamble(file, record)
@@ -131,7 +146,8 @@ def read_values(file: File, record: Record) -> np.ndarray:
         chunk = magic == MAGIC and tag == b"CHNK" and 4 <= following <= len(extent) - 8
         require(chunk, "no CHNK frame", place[0])
         n_elems = min(record.chunk_elems, record.n_elems - first_elem)
-        parts.append(decode(record, extent[12:], first_elem, n_elems, preamble, following - 4))
+        payload = extent[12:]
+        parts.append(decode(record, payload, first_elem, n_elems, preamble, following - 4, base))
         first_elem += n_elems
     return np.concatenate(parts)
 
@@ -159,14 +175,33 @@ def decode(
     n_elems: int,
     preamble: bytes | None = None,
     body_bytes: int | None = None,
+    base: bytes | None = None,
 ) -> np.ndarray:
     if record.codec == RAW:
         return np.frombuffer(payload, np.uint8)
+    if record.codec == DELTA:
+        return decode_difference(record, bytes(payload), first_elem, n_elems, body_bytes, base)
     payload, how = bytes(payload), (record.entropy, body_bytes)
     if record.codec in DECODERS:
         place = record.dtype, record.shape, first_elem, n_elems
         return DECODERS[record.codec](*place, preamble, payload, *how)
     return decode_chunk(payload, record.dtype, n_elems, *how)
+
+
+def decode_difference(
+    record: Record,
+    payload: bytes,
+    first_elem: int,
+    n_elems: int,
+    body_bytes: int | None,
+    base: bytes,
+) -> np.ndarray:
+    """A chunk of codec delta, against the same elements of the base."""
+    bits = DTYPES[record.dtype][1]
+    part = base[first_elem * bits // 8 : -(-(first_elem + n_elems) * bits // 8)]
+    require(body_bytes in (None, len(payload)), "a symbol frame behind values against a base")
+    values = reference_delta.decode_chunk(payload, record.dtype, n_elems, part)
+    return np.frombuffer(values, np.uint8)
 
 
 def packed_payload(file: File, record: Record):
@@ -242,10 +277,15 @@ def content_digest(records: list[Record]) -> bytes:
     return hash128(b"".join(parts))
 
 
-def read_bytes(data, limits: Limits | None = None) -> Tensors:
-    """Decodes a file that is in memory. Raises Refused."""
+def read_bytes(
+    data, limits: Limits | None = None, bases: Mapping[str, Tensor] | None = None
+) -> Tensors:
+    """Decodes a file that is in memory, against tensors of others. Raises Refused."""
     limits = limits or Limits()
-    file = File(data, limits)
+    return read_file(File(data, limits), limits, bases or {})
+
+
+def read_file(file: File, limits: Limits, bases: Mapping[str, Tensor]) -> Tensors:
     decoded = sum(record.decoded_bytes for record in file.records)
     limit = limits.max_decoded_bytes
     limit = max(16 << 30, 64 * file.length) if limit is None else limit
@@ -258,7 +298,7 @@ def read_bytes(data, limits: Limits | None = None) -> Tensors:
             elif record.kind == DUPLICATE:
                 values[record.number] = values[record.base].copy()
             else:
-                values[record.number] = read_values(file, record)
+                values[record.number] = read_values(file, record, bases)
             right = digest(values[record.number]) == record.digest
             check(right, "checksum", "the decoded values have another digest")
         except Refused as error:
@@ -279,13 +319,20 @@ def read_bytes(data, limits: Limits | None = None) -> Tensors:
     )
 
 
-def read(path, limits: Limits | None = None) -> Tensors:
-    """Decodes the file at `path`, all of it. Raises Refused."""
-    with open(path, "rb") as source:
-        if pathlib.Path(path).stat().st_size == 0:
-            return read_bytes(b"", limits)
-        with mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-            return read_bytes(bytes(mapped), limits)
+def read(path, limits: Limits | None = None, n_bases: int = 8) -> Tensors:
+    """Decodes the file at `path`, all of it, and the files that it is stored against, at most
+    `n_bases` one after another. Raises Refused."""
+    limits = limits or Limits()
+    file = File(pathlib.Path(path).read_bytes(), limits)
+    if not file.has_base:
+        return read_file(file, limits, {})
+    check(file.base_name, "base", "the base was in no file")
+    beside = pathlib.Path(path).resolve().parent / file.base_name
+    inside = beside.exists() and beside.resolve().parent == beside.parent
+    check(inside, "base", f"no file {file.base_name!r} in the folder of the file")
+    check(not beside.samefile(path), "base", "the file names itself")
+    check(n_bases > 0, "limit_exceeded", "a longer chain of bases")
+    return read_file(file, limits, read(beside, limits, n_bases - 1).tensors)
 
 
 def write_npz(tensors: Tensors, path) -> None:

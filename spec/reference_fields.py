@@ -10,7 +10,7 @@ import zstandard
 
 
 class Refused(Exception):
-    """The file breaks a rule. `code` is one of truncated, corrupt, checksum,
+    """The file breaks a rule. `code` is one of truncated, corrupt, checksum, base,
     unsupported and limit_exceeded; `byte` counts from the start of the file."""
 
     def __init__(self, code: str, message: str, byte: int | None = None):

@@ -11,6 +11,7 @@ class DeltaDecoder final : public Decoder {
   // `out` may be the memory of the base. Errors: also kUnsupported where there is no base.
   Result<void> decode(const ChunkInfo& info, ByteView payload, Scratch& scratch,
                       MutableBytes out) const override;
+  bool needs_base() const override { return true; }
 };
 
 class DeltaEncoder final : public Encoder {
@@ -20,8 +21,7 @@ class DeltaEncoder final : public Encoder {
   Result<void> encode(const ChunkInfo& info, ByteView values, Scratch& scratch,
                       EncodedChunk& out) const override;
   std::uint32_t max_overhead_bytes() const override;
-  // Is tried wherever there is a base.
-  Result<bool> may_be_smaller(const ChunkInfo& info, const ReadChunk& read) const override;
+  bool needs_base() const override { return true; }
 };
 
 // Checks that a chunk has a base of its length. Errors: kUnsupported, kInvalidArgument.

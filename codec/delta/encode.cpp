@@ -80,10 +80,6 @@ Result<void> DeltaEncoder::encode(const ChunkInfo& info, ByteView values, Scratc
   }
 }
 
-Result<bool> DeltaEncoder::may_be_smaller(const ChunkInfo& info, const ReadChunk& /*read*/) const {
-  return !info.base.empty();
-}
-
 const Encoder& delta_encoder() noexcept {
   static const DeltaEncoder encoder;
   return encoder;

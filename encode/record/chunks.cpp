@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "encode/trial/against_base.hpp"
+
 namespace cfck::encode {
 
 SealedChunk RecordEncoder::seal_coded(const ChosenRecord& record, std::uint64_t chunk,
@@ -66,6 +68,14 @@ Result<RecordEncoder::ChunkResult> RecordEncoder::encode_coded(ChunkedRecord& re
                   encode_chunk(record.plan, record.candidate, chunk, values, memory));
   result.errors = trial.errors;
   result.edges = hash_leaves(record.digest, record.offset_bytes(chunk), trial.decoded);
+  if (record.base_digest && needs_base(record.candidate)) {
+    CFCK_TRY_ASSIGN(const ByteView base, base_values(record.plan, record.offset_bytes(chunk),
+                                                     values.size(), memory));
+    result.base_edges = hash_leaves(*record.base_digest, record.offset_bytes(chunk), base);
+  }
+  if (record.against_base) {
+    CFCK_TRY_ASSIGN(result.lossless_bytes, estimate_lossless(record.plan, chunk, values, memory));
+  }
   result.sealed = seal_coded(record.chosen(), chunk, memory);
   return result;
 }

@@ -17,7 +17,17 @@ namespace cfck::encode {
 struct RecordEncoder::ChunkResult {
   SealedChunk sealed;
   LeafEdges edges;
-  codec::ErrorTotals errors;  // for lossy codecs
+  LeafEdges base_edges;           // of what it is stored against, where the record builds its digest
+  codec::ErrorTotals errors;      // for lossy codecs
+  std::uint64_t lossless_bytes = 0;  // estimated, while it is open whether differences are smaller
+};
+
+// What is known so far of a record that may be stored against a base.
+struct RecordEncoder::AgainstBase {
+  std::uint64_t difference_bytes = 0;
+  std::uint64_t lossless_bytes = 0;  // estimated
+  // The decision. Chunks that come after a refusal are dropped.
+  std::optional<bool> is_smaller;
 };
 
 // A record of several chunks, while some of them are in flight. Workers read `plan` and
@@ -39,6 +49,9 @@ struct RecordEncoder::ChunkedRecord {
   // Changes to raw, if at all, only when no chunk is in flight.
   Candidate candidate;
   DigestBuilder digest;
+  // Of the tensor of a base in memory whose digest nobody knows yet: chunks are hashed while they
+  // are in the cache.
+  std::optional<DigestBuilder> base_digest;
   RecordErrors errors;
   std::uint64_t next = 0;  // chunk to be written next
 
@@ -46,6 +59,8 @@ struct RecordEncoder::ChunkedRecord {
   // chunks, which are kept so that they need not be encoded again.
   std::optional<LosslessOrRaw> undecided;
   std::vector<ChunkResult> held;
+  // Set while it is open whether differences from the base are clearly smaller than lossless.
+  std::optional<AgainstBase> against_base;
   // The decision came after chunks were dropped: they are submitted again, beginning with `next`.
   bool start_over = false;
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "encode/record/chunks.hpp"
+#include "encode/trial/against_base.hpp"
 
 namespace cfck::encode {
 
@@ -24,6 +25,10 @@ Result<void> RecordEncoder::encode(std::uint32_t number, EncodePlan plan) {
     return submit_single(number, std::move(plan));
   }
   const auto record = std::make_shared<ChunkedRecord>(number, std::move(plan));
+  CFCK_TRY_ASSIGN(const bool is_encoded, encode_against_base(record));
+  if (is_encoded) {
+    return {};
+  }
   CFCK_TRY(choose(record));
   if (record->undecided) {
     return submit_undecided(record);
@@ -157,6 +162,9 @@ Result<void> RecordEncoder::write_single(const SingleRecord& record, SingleResul
   reuse(result.sealed);
   sink_.end_record(chosen, choice.errors);
   sink_.set_digest(record.number, choice.digest);
+  if (choice.base_digest) {
+    sink_.set_base_digest(record.number, *choice.base_digest);
+  }
   return progress_.advance(record.plan.name, record.plan.geometry.n_bytes);
 }
 
@@ -220,7 +228,23 @@ Result<void> RecordEncoder::write(ChunkedRecord& record, ChunkResult& result) {
   if (record.next + 1 == record.n_chunks()) {
     sink_.end_record(record.chosen(), record.errors);
   }
+  if (record.base_digest) {
+    add_edges(*record.base_digest, result.base_edges);
+  }
+  if (record.next + 1 == record.n_chunks() && needs_base(record.candidate)) {
+    CFCK_TRY(set_base_digest(record));
+  }
   return finish_chunk(record, result.edges);
+}
+
+Result<void> RecordEncoder::set_base_digest(const ChunkedRecord& record) {
+  const EncodePlan& plan = record.plan;
+  Result<Digest> digest = record.base_digest
+                              ? Result<Digest>(record.base_digest->finish())
+                              : naming(plan.base->digest(*plan.base_tensor), plan);
+  CFCK_TRY(digest);
+  sink_.set_base_digest(record.number, *digest);
+  return {};
 }
 
 Result<void> RecordEncoder::finish_chunk(ChunkedRecord& record, const LeafEdges& edges) {

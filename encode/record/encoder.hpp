@@ -44,6 +44,7 @@ class RecordEncoder {
   struct SingleResult;
   struct ChunkedRecord;
   struct ChunkResult;
+  struct AgainstBase;
   using SharedRecord = std::shared_ptr<ChunkedRecord>;
 
   Result<void> submit_single(std::uint32_t number, EncodePlan plan);
@@ -52,6 +53,12 @@ class RecordEncoder {
   // Returns the bytes of the record with each candidate.
   Result<std::vector<std::uint64_t>> measure(const SharedRecord& record,
                                              const CandidateList& candidates);
+  // Encodes a record against its base if it has one there, and hands it to the sink if that is
+  // clearly smaller than lossless. Returns whether it did.
+  Result<bool> encode_against_base(const SharedRecord& record);
+  Result<void> hold_difference(ChunkedRecord& record, ChunkResult result);
+  // Hands the chunks that were held to the sink, or drops them.
+  Result<void> decide_difference(ChunkedRecord& record);
   Result<void> submit_raw(const SharedRecord& record);
   Result<void> submit_coded(const SharedRecord& record, std::uint64_t chunk);
   Result<void> submit_all_coded(const SharedRecord& record);
@@ -63,6 +70,7 @@ class RecordEncoder {
   Result<void> hold(const SharedRecord& record, ChunkResult result);
   Result<void> write_raw_now(const SharedRecord& record);
   Result<void> write(ChunkedRecord& record, ChunkResult& result);
+  Result<void> set_base_digest(const ChunkedRecord& record);
 
   Result<void> finish_chunk(ChunkedRecord& record, const LeafEdges& edges);
 

@@ -42,6 +42,8 @@ class RecordSink {
   virtual void end_record(const ChosenRecord& record, const RecordErrors& errors) = 0;
   // Sets the digest of a record that was encoded, or that is stored as a part of another.
   virtual void set_digest(std::uint32_t number, const Digest& digest) = 0;
+  // Sets the digest of what a record is stored against.
+  virtual void set_base_digest(std::uint32_t number, const Digest& digest) = 0;
 };
 
 }  // namespace cfck::encode

@@ -28,6 +28,9 @@ class SizeSink final : public RecordSink {
     sizes_[record.number].preamble_bytes = record.candidate.preamble().size();
   }
   void set_digest(std::uint32_t, const Digest&) override {}
+  void set_base_digest(std::uint32_t number, const Digest&) override {
+    sizes_[number].has_base = true;
+  }
 
   std::vector<RecordSize> take() { return std::move(sizes_); }
 

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "encode/trial/against_base.hpp"
 #include "encode/trial/trial.hpp"
 
 namespace cfck::encode {
@@ -198,7 +199,7 @@ class OtherCodecs {
  private:
   Result<void> add_exact(CodecId id, CandidateList& found) {
     const codec::Encoder* const encoder = codec::find_encoder(id);
-    if (encoder == nullptr) {
+    if (encoder == nullptr || encoder->needs_base()) {
       return {};
     }
     CFCK_TRY_ASSIGN(const bool is_tried,
@@ -301,6 +302,9 @@ Result<Candidates> candidates_for(const EncodePlan& plan, const FrameCosts& cost
     found.list.erase_if(loses_nothing);
     CFCK_TRY_ASSIGN(const CandidateList lossless, lossless_candidates(plan, memory));
     found.list.prepend(lossless);
+  }
+  if (const std::optional<Candidate> against = base_candidate(plan)) {
+    found.list.push_back(*against);
   }
   if (plan.tries_others && plan.choice.codec == CodecChoice::kAuto && !plan.has_step &&
       plan.level != EncodeLevel::kFast) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "encode/trial/against_base.hpp"
+
 namespace cfck::encode {
 namespace {
 
@@ -38,9 +40,25 @@ class BestOfChunk {
     return trial.payload_bytes;
   }
 
-  SingleChoice take() {
+  // Tries to store the values against the base. Returns whether lossless need not be tried.
+  Result<bool> try_base() {
+    const std::optional<Candidate> candidate = base_candidate(plan_);
+    if (!candidate) {
+      return false;
+    }
+    CFCK_TRY_ASSIGN(const std::uint64_t payload_bytes, try_candidate(*candidate));
+    CFCK_TRY_ASSIGN(const std::uint64_t lossless_bytes,
+                    estimate_lossless(plan_, 0, values_, memory_));
+    return is_clearly_smaller(payload_bytes + costs_.base_entry_bytes, lossless_bytes);
+  }
+
+  Result<SingleChoice> take() {
     if (choice_.candidate.lossy == nullptr) {
       set_digest(values_);
+    }
+    if (needs_base(choice_.candidate) && digest_ == WantsDigest::kYes) {
+      CFCK_TRY_ASSIGN(choice_.base_digest,
+                      naming(plan_.base->digest(*plan_.base_tensor), plan_));
     }
     return std::move(choice_);
   }
@@ -53,7 +71,8 @@ class BestOfChunk {
   }
 
   bool keep_if_smaller(const Candidate& candidate, std::uint64_t payload_bytes) {
-    const std::uint64_t stored_bytes = costs_.chunk(plan_.geometry, payload_bytes);
+    const std::uint64_t stored_bytes = costs_.chunk(plan_.geometry, payload_bytes) +
+                                       (needs_base(candidate) ? costs_.base_entry_bytes : 0);
     if (has_choice_ && choose_candidate(std::array{stored_bytes_, stored_bytes}) == 0) {
       return false;
     }
@@ -85,10 +104,11 @@ std::uint64_t RecordSize::stored_bytes(const ChunkGeometry& geometry,
   if (codec == CodecId::kRaw) {
     return costs.raw(geometry);
   }
+  const std::uint64_t base_bytes = has_base ? costs.base_entry_bytes : 0;
   if (geometry.n_chunks == 1) {
-    return costs.chunk(geometry, payload_bytes.front());
+    return base_bytes + costs.chunk(geometry, payload_bytes.front());
   }
-  std::uint64_t n_bytes = costs.preamble(preamble_bytes);
+  std::uint64_t n_bytes = base_bytes + costs.preamble(preamble_bytes);
   for (const std::uint64_t payload : payload_bytes) {
     n_bytes += costs.chunk(geometry, payload);
   }
@@ -123,8 +143,15 @@ void LosslessOrRaw::decide(std::uint64_t lossless_bytes) noexcept {
 
 Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts& costs,
                                        ByteView values, WorkerMemory& memory, WantsDigest digest) {
-  CFCK_TRY_ASSIGN(const Candidates candidates, candidates_for(plan, costs, memory, {}, values));
   BestOfChunk best(plan, costs, values, memory, digest);
+  CFCK_TRY_ASSIGN(const bool is_decided, best.try_base());
+  if (is_decided) {
+    return best.take();
+  }
+  std::swap(memory.encoded, memory.other);  // probes must not overwrite what was tried
+  Result<Candidates> found = candidates_for(plan, costs, memory, {}, values);
+  std::swap(memory.encoded, memory.other);
+  CFCK_TRY_ASSIGN(const Candidates candidates, std::move(found));
   const bool has_lossless = candidates.list.front().lossy == nullptr;
   if (has_lossless && may_be_raw(plan)) {
     CFCK_TRY(best.try_candidate({}));
@@ -134,8 +161,8 @@ Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts&
         return candidate.lossy == nullptr && candidate.codec == exact_codec(plan.choice.codec);
       });
   for (const Candidate& candidate : candidates.list) {
-    if (candidate.codec == CodecId::kRaw) {
-      continue;  // it is the first already
+    if (candidate.codec == CodecId::kRaw || needs_base(candidate)) {
+      continue;  // they were tried already
     }
     CFCK_TRY_ASSIGN(const std::uint64_t payload_bytes, best.try_candidate(candidate));
     if (candidate.lossy == nullptr && n_lossless == 1 &&
@@ -143,7 +170,7 @@ Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts&
       CFCK_TRY(best.try_candidate(lossless_candidate(plan, EntropyId::kZstd)));
     }
   }
-  SingleChoice choice = best.take();
+  CFCK_TRY_ASSIGN(SingleChoice choice, best.take());
   if (choice.candidate.lossy == nullptr) {
     choice.reason = candidates.reason;
   }

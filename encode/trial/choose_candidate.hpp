@@ -22,6 +22,7 @@ struct RecordSize {
   std::uint64_t preamble_bytes = 0;          // 0: none
   std::vector<std::uint64_t> payload_bytes;  // of each chunk, frame headers left out
   bool has_errors = false;                   // in the index: something may be lost
+  bool has_base = false;                     // in the index: stored against a base
 
   // Returns the bytes as Record::stored_bytes counts them, without the padding of raw frames.
   std::uint64_t stored_bytes(const ChunkGeometry& geometry, const FrameCosts& costs) const;
@@ -59,6 +60,8 @@ struct SingleChoice {
   RecordErrors errors;
   std::optional<LosslessReason> reason;  // as Candidates::reason, for lossless candidates
   Digest digest = {};                    // of the decoded values, where it was wanted
+  // Of what they are stored against, if they are, where it was wanted.
+  std::optional<Digest> base_digest = std::nullopt;
 };
 
 // Encodes the only chunk of the tensor with each candidate. The result of the chosen one is in

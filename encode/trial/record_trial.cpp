@@ -1,12 +1,16 @@
 #include "encode/trial/record_trial.hpp"
 
+#include "encode/trial/against_base.hpp"
+
 namespace cfck::encode {
 void RecordTrial::start(const CandidateList& to_try) {
   candidates = to_try;
   measured.clear();
   for (const Candidate& candidate : candidates) {
     measured.push_back(
-        {{candidate.codec, candidate.preamble().size(), {}, candidate.lossy != nullptr}, {}});
+        {{candidate.codec, candidate.preamble().size(), {}, candidate.lossy != nullptr,
+          needs_base(candidate)},
+         {}});
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/cpu/float_environment.hpp"
 #include "codec/encode_job.hpp"
+#include "encode/trial/against_base.hpp"
 #include "encode/value_totals.hpp"
 
 namespace cfck::encode {
@@ -22,6 +23,11 @@ Result<ChunkTrial> encode_values(const EncodePlan& plan, const Candidate& candid
   job.info.first_elem = first_elem;
   job.info.n_elems = n_elems;
   job.values = values;
+  if (needs_base(candidate)) {
+    CFCK_TRY_ASSIGN(job.info.base,
+                    base_values(plan, first_elem * bits_per_element(plan.dtype) / 8, values.size(),
+                                memory));
+  }
   CFCK_TRY_ASSIGN(const codec::EncodedValues encoded,
                   naming(codec::encode(job, memory.scratch, memory.decoded, memory.encoded), plan));
   return ChunkTrial{memory.encoded.payload.size(), encoded.errors, encoded.decoded};

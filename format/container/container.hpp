@@ -75,7 +75,11 @@ struct Index {
   std::vector<StoredRecord> records;
   std::vector<PackEntry> packs;
   std::vector<ChunkEntry> chunks;
+  std::string base_name;  // of the file against which records with a base_digest are stored
 };
+
+// True if a record of the index is stored against a base.
+bool needs_base(const Index& index) noexcept;
 
 struct StoredAttachment {
   std::string name;
@@ -91,7 +95,8 @@ struct MetadataFrame {
 
 // The required features of spec/format.md, section 3.
 inline constexpr std::uint64_t kCompressedIndex = 2;
-inline constexpr std::uint64_t kKnownFeatures = kCompressedIndex;
+inline constexpr std::uint64_t kHasBase = 4;
+inline constexpr std::uint64_t kKnownFeatures = kCompressedIndex | kHasBase;
 
 struct Tail {
   std::uint16_t major = 0;

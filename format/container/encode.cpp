@@ -88,7 +88,8 @@ void put_record(FieldWriter& out, const StoredRecord& stored) {
   out.put(static_cast<std::uint8_t>(record.shape.size()));
   out.put(static_cast<std::uint32_t>((record.hidden ? 1 : 0) | (stored.has_preamble ? 2 : 0) |
                                      (has_error_entry(record) ? 4 : 0) |
-                                     (has_quality_entry(record) ? 8 : 0)));
+                                     (has_quality_entry(record) ? 8 : 0) |
+                                     (record.base_digest ? 16 : 0)));
   std::uint32_t a = 0;
   std::uint64_t b = 0;
   std::uint64_t c = 0;
@@ -188,18 +189,22 @@ std::array<std::byte, kTailBytes> encode_tail(const Tail& tail) {
 Result<std::vector<std::byte>> encode_index(const Index& index) {
   CFCK_TRY(check_counts(index));
   std::uint64_t n_dims = 0;
-  std::uint64_t error_bytes = 0;
+  std::uint64_t entry_bytes = 0;
   std::uint64_t name_bytes = 0;
   for (const StoredRecord& stored : index.records) {
-    error_bytes += has_error_entry(stored.record) ? 32 : 0;
-    error_bytes += has_quality_entry(stored.record) ? 40 : 0;
+    entry_bytes += has_error_entry(stored.record) ? 32 : 0;
+    entry_bytes += has_quality_entry(stored.record) ? 40 : 0;
+    entry_bytes += stored.record.base_digest ? sizeof(Digest) : 0;
     n_dims += stored.record.shape.size() + stored.record.strides.size();
     name_bytes += stored.record.name.size();
   }
+  const std::string_view base_name =
+      needs_base(index) ? std::string_view(index.base_name) : std::string_view();
+  name_bytes += base_name.size();
   const std::vector<const ChunkEntry*> chunks = chunks_in_order(index);
   FieldWriter out(kIndexTag);
   out.reserve(kFrameHeaderBytes + 32 + index.records.size() * 48 + index.packs.size() * 24 +
-              chunks.size() * kChunkEntryBytes + n_dims * 8 + error_bytes + name_bytes);
+              chunks.size() * kChunkEntryBytes + n_dims * 8 + entry_bytes + name_bytes);
   out.put(static_cast<std::uint32_t>(index.records.size()));
   out.put(static_cast<std::uint32_t>(index.packs.size()));
   out.put(static_cast<std::uint64_t>(chunks.size()));
@@ -235,8 +240,14 @@ Result<std::vector<std::byte>> encode_index(const Index& index) {
     }
   }
   for (const StoredRecord& stored : index.records) {
+    if (stored.record.base_digest) {
+      out.put_bytes(std::as_bytes(std::span(*stored.record.base_digest)));
+    }
+  }
+  for (const StoredRecord& stored : index.records) {
     out.put_text(stored.record.name);
   }
+  out.put_text(base_name);
   return out.finish();
 }
 

@@ -47,6 +47,7 @@ Result<void> ReadSet::add(ViewRead read) {
     deferred_.push_back({std::move(read), {}});
     return {};
   }
+  CFCK_TRY(file_.check_base(*read.stored));
   if (!preambles_.contains(read.stored)) {
     CFCK_TRY_ASSIGN(preambles_[read.stored], file_.read_preamble(*read.stored, read.asked->name));
   }

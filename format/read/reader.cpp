@@ -80,7 +80,7 @@ Reader& Reader::operator=(Reader&&) noexcept = default;
 
 Result<Reader> Reader::open(const ByteSource& source, DecodeOptions options) {
   return run_guarded([&]() -> Result<Reader> {
-    CFCK_TRY_ASSIGN(std::unique_ptr<OpenFile> file, OpenFile::open(source, options));
+    CFCK_TRY_ASSIGN(std::unique_ptr<OpenFile> file, OpenFile::open(source, std::move(options)));
     return Reader(std::make_unique<Impl>(Impl{nullptr, std::move(file)}));
   });
 }
@@ -90,15 +90,14 @@ Result<Reader> Reader::open(std::unique_ptr<const ByteSource> source, DecodeOpti
     if (source == nullptr) {
       return invalid_argument("there is no source to read from");
     }
-    CFCK_TRY_ASSIGN(std::unique_ptr<OpenFile> file, OpenFile::open(*source, options));
-    return Reader(std::make_unique<Impl>(Impl{std::move(source), std::move(file)}));
+    return ReaderAccess::open(std::move(source), std::move(options), {});
   });
 }
 
 Result<Reader> Reader::open(const std::string& path, DecodeOptions options, ReadMode mode,
                             FileSystem& files) {
   CFCK_TRY_ASSIGN(std::unique_ptr<const ByteSource> source, open_file(path, mode, files));
-  return open(std::move(source), options);
+  return open(std::move(source), std::move(options));
 }
 
 std::span<const Record> Reader::records() const {
@@ -132,6 +131,21 @@ std::uint64_t Reader::file_bytes() const { return impl_ ? impl_->file->tail.file
 std::uint64_t Reader::generation() const { return impl_ ? impl_->file->tail.generation : 0; }
 std::uint64_t Reader::dead_bytes() const { return impl_ ? impl_->file->dead_bytes : 0; }
 Digest Reader::content_digest() const { return impl_ ? impl_->file->content_digest : Digest{}; }
+
+bool Reader::needs_base() const { return impl_ && format::needs_base(impl_->file->index); }
+
+std::string_view Reader::base_name() const {
+  return impl_ ? std::string_view(impl_->file->index.base_name) : std::string_view();
+}
+
+Result<void> Reader::check_base() const {
+  return with_file(*this, [&](const OpenFile& file) {
+    return parallel_for(file.index.records.size(), resolve_threads(file.options.threads),
+                        [&](std::size_t number, unsigned) {
+                          return file.check_base(file.index.records[number]);
+                        });
+  });
+}
 
 std::string Reader::format_version() const {
   if (!impl_) {
@@ -290,6 +304,12 @@ Result<VerifyReport> Reader::verify(VerifyLevel level, const ReadProgress& progr
       *this, [&](const OpenFile& file) { return format::verify_file(file, level, progress); });
 }
 
+Result<Reader> ReaderAccess::open(std::unique_ptr<const ByteSource> source, DecodeOptions options,
+                                  const format::BaseChain& chain) {
+  CFCK_TRY_ASSIGN(std::unique_ptr<OpenFile> file,
+                  OpenFile::open(*source, std::move(options), chain));
+  return Reader(std::make_unique<Reader::Impl>(Reader::Impl{std::move(source), std::move(file)}));
+}
 const OpenFile* ReaderAccess::file_or_null(const Reader& reader) {
   return reader.impl_ ? reader.impl_->file.get() : nullptr;
 }

@@ -13,9 +13,13 @@ namespace cfck {
 
 namespace format {
 struct OpenFile;
+struct BaseChain;
 }
 
 struct ReaderAccess {
+  // Opens a file that other files, those of `chain`, are stored against.
+  static Result<Reader> open(std::unique_ptr<const ByteSource> source, DecodeOptions options,
+                             const format::BaseChain& chain);
   // Returns nullptr for a reader that was moved from, which the others must not be given.
   static const format::OpenFile* file_or_null(const Reader& reader);
   static const format::OpenFile& file(const Reader& reader);

@@ -130,9 +130,29 @@ void fill_tables(OpenFile& file) {
   file.content_digest = hash_contents(file);
 }
 
+// Finds the base, so that it stays what it is for as long as the file is open. Only reading a record
+// that is stored against it tells that it is missing.
+void take_base(OpenFile& file, const BaseChain& chain) {
+  if (!needs_base(file.index)) {
+    return;
+  }
+  if (file.options.base != nullptr) {
+    file.base = file.options.base;
+    return;
+  }
+  Result<std::shared_ptr<const Base>> found =
+      find_base(*file.source, file.index, file.options, chain);
+  if (found) {
+    file.base = *std::move(found);
+  } else {
+    file.base_missing = std::move(found).error();
+  }
+}
+
 }  // namespace
 
-Result<std::unique_ptr<OpenFile>> OpenFile::open(const ByteSource& source, DecodeOptions options) {
+Result<std::unique_ptr<OpenFile>> OpenFile::open(const ByteSource& source, DecodeOptions options,
+                                                 const BaseChain& chain) {
   const std::uint64_t file_bytes = source.size();
   CFCK_TRY_ASSIGN(
       Ending ending,
@@ -158,7 +178,18 @@ Result<std::unique_ptr<OpenFile>> OpenFile::open(const ByteSource& source, Decod
                                 ? options.limits.max_decoded_bytes
                                 : default_max_decoded_bytes(file_bytes);
   fill_tables(*file);
+  take_base(*file, chain);
   return file;
+}
+
+Result<void> OpenFile::check_base(const StoredRecord& stored) const {
+  if (!stored.record.base_digest) {
+    return {};
+  }
+  if (base == nullptr) {
+    return Error(*base_missing).in_record(stored.record.name);
+  }
+  return check_base_of(stored.record, *base);
 }
 
 const StoredRecord& OpenFile::base_of(const Record& record) const {

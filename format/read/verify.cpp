@@ -56,7 +56,7 @@ class HashCheck {
 void HashCheck::collect_chunks(std::uint32_t number) {
   const StoredRecord& stored = file_.index.records[number];
   const Record& record = stored.record;
-  const bool decoded_later = level_ == VerifyLevel::kDeep && is_readable(record);
+  const bool decoded_later = level_ == VerifyLevel::kDeep && is_readable(file_, record);
   const ChunkEntry* entry = file_.index.chunks.data() + stored.first_chunk;
   std::uint64_t offset_bytes = stored.offset_bytes;
   const auto take = [&](Unit::Kind kind, std::uint64_t chunk) {
@@ -241,7 +241,10 @@ VerifyReport Findings::take_report(std::uint64_t n_records) {
   return report;
 }
 
-bool is_readable(const Record& record) { return check_readable(record).has_value(); }
+bool is_readable(const OpenFile& file, const Record& record) {
+  return check_readable(record).has_value() &&
+         file.check_base(file.base_of(record)).has_value();
+}
 
 Result<VerifyReport> verify_file(const OpenFile& file, VerifyLevel level,
                                  const ReadProgress& progress) {

@@ -32,7 +32,7 @@ class Findings {
 };
 
 // True if the values of a record with data of its own can be decoded here.
-bool is_readable(const Record& record);
+bool is_readable(const OpenFile& file, const Record& record);
 
 // Decodes every record and compares digests; reports records that cannot be decoded.
 Result<void> verify_values(const OpenFile& file, Findings& findings);

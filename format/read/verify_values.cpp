@@ -132,7 +132,7 @@ Result<void> verify_packs(Shared& shared) {
   std::vector<std::vector<std::uint32_t>> members(file.index.packs.size());
   for (std::uint32_t i = 0; i < file.index.records.size(); ++i) {
     const StoredRecord& stored = file.index.records[i];
-    if (stored.record.kind == RecordKind::kPacked && is_readable(stored.record)) {
+    if (stored.record.kind == RecordKind::kPacked && is_readable(file, stored.record)) {
       members[stored.pack].push_back(i);
     }
   }
@@ -222,7 +222,7 @@ Result<void> verify_aliases(const OpenFile& file, Findings& findings) {
   std::uint64_t total_bytes = 0;
   for (std::uint32_t i = 0; i < file.records.size(); ++i) {
     const Record& record = file.records[i];
-    if (record.kind != RecordKind::kAlias || !is_readable(record)) {
+    if (record.kind != RecordKind::kAlias || !is_readable(file, record)) {
       continue;
     }
     std::uint64_t wanted_bytes = 0;
@@ -242,21 +242,40 @@ Result<void> verify_aliases(const OpenFile& file, Findings& findings) {
   return {};
 }
 
+// Returns whether a record can be decoded; reports why not, but for a missing base, which is
+// reported once for all.
+Result<bool> check_decodable(const OpenFile& file, const Record& record, Findings& findings) {
+  Result<void> checked = check_readable(record);
+  const StoredRecord& stored = file.index.records[record.index];
+  if (checked && !(file.base_missing && stored.record.base_digest)) {
+    checked = file.check_base(stored);
+  }
+  if (!checked) {
+    CFCK_TRY(findings.add(1 + std::uint64_t{record.index}, std::move(checked).error()));
+    return false;
+  }
+  return !(file.base_missing && stored.record.base_digest);
+}
+
 }  // namespace
 
 Result<void> verify_values(const OpenFile& file, Findings& findings) {
   const unsigned threads = resolve_threads(file.options.threads);
   Shared shared{file, findings, std::vector<ReadWorker>(threads)};
+  if (file.base_missing) {
+    CFCK_TRY(findings.add(0, *file.base_missing));
+  }
   {
     OrderedPipeline pipeline(threads);
     for (std::uint32_t i = 0; i < file.records.size(); ++i) {
       const Record& record = file.records[i];
-      const std::uint64_t order = 1 + std::uint64_t{i};
-      if (Result<void> readable = check_readable(record); !readable) {
-        CFCK_TRY(findings.add(order, std::move(readable).error()));
-      } else if (record.n_elems == 0) {
+      CFCK_TRY_ASSIGN(const bool is_decodable, check_decodable(file, record, findings));
+      if (!is_decodable) {
+        continue;
+      }
+      if (record.n_elems == 0) {
         if (digest_of({}) != record.digest) {
-          CFCK_TRY(findings.add(order, wrong_digest(record)));
+          CFCK_TRY(findings.add(1 + std::uint64_t{i}, wrong_digest(record)));
         }
       } else if (record.kind == RecordKind::kChunked) {
         CFCK_TRY(submit_chunks(shared, pipeline, i));

@@ -1,7 +1,6 @@
 #include "base/run_guarded.hpp"
 #include "cfck/reader.hpp"
 #include "cfck/update.hpp"
-#include "format/read/reader_access.hpp"
 #include "format/update/file_view.hpp"
 #include "format/update/rewrite.hpp"
 
@@ -16,9 +15,7 @@ Result<std::uint64_t> compact_file(const std::string& path, DecodeOptions option
   const format::FileView source(*file, old_bytes, path);
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(source, options));
   CFCK_TRY_ASSIGN(const std::unique_ptr<AtomicFile> out, AtomicFile::create(path, {}, files));
-  CFCK_TRY_ASSIGN(
-      const std::uint64_t new_bytes,
-      format::rewrite(source, ReaderAccess::index(reader), ReaderAccess::metadata(reader), *out));
+  CFCK_TRY_ASSIGN(const std::uint64_t new_bytes, format::rewrite_alone(reader, *out));
   // Locking again finds out whether someone saved another file under this name.
   CFCK_TRY(file->lock());
   CFCK_TRY(out->commit());

@@ -123,6 +123,7 @@ Index Selection::make() {
       stored.record.base = new_number_[holder_[stored.record.base]];
     }
   }
+  result_.base_name = index_.base_name;
   return std::move(result_);
 }
 

@@ -52,7 +52,8 @@ Result<bool> values_are_whole(const Reader& unverified, const Record& record) {
   CFCK_TRY(unverified.check_decoded_bytes(record.decoded_bytes, record.name));
   std::vector<std::byte> values(record.decoded_bytes);
   Result<void> read = unverified.read(record, values);
-  if (!read && read.error().code == ErrorCode::kUnsupported) {
+  if (!read && (read.error().code == ErrorCode::kUnsupported ||
+                read.error().code == ErrorCode::kMissingBase)) {
     return false;  // nothing can tell
   }
   CFCK_TRY_ASSIGN(const bool decodes, is_whole(std::move(read)));
@@ -118,6 +119,9 @@ void append_index(format::Index& index, const format::Index& other) {
   const auto n_records = static_cast<std::uint32_t>(index.records.size());
   const auto n_packs = static_cast<std::uint32_t>(index.packs.size());
   const std::uint64_t n_chunks = index.chunks.size();
+  if (index.base_name.empty()) {
+    index.base_name = other.base_name;
+  }
   for (format::StoredRecord stored : other.records) {
     stored.record.base += has_base(stored.record) ? n_records : 0;
     stored.pack += stored.record.kind == RecordKind::kPacked ? n_packs : 0;
@@ -149,7 +153,11 @@ Result<void> take_missing(const ByteSource& source, const Reader& older, DecodeO
   CFCK_TRY_ASSIGN(const std::vector<bool> damaged,
                   damaged_records(source, unverified, index, wanted));
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const bool take = wanted[i] && !damaged[i];
+    // What is stored against a base is found there by its name.
+    const Record& record = index.records[i].record;
+    const bool needs_owner =
+        has_base(record) && index.records[record.base].record.base_digest.has_value();
+    const bool take = wanted[i] && !damaged[i] && !(needs_owner && !wanted[record.base]);
     selection.drop.push_back(!take);
     if (take) {
       const std::string& name = index.records[i].record.name;

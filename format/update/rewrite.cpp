@@ -5,10 +5,13 @@
 #include <utility>
 
 #include "base/hashing/hashing.hpp"
+#include "encode/record/encoder.hpp"
 #include "format/container/frame_bytes.hpp"
 #include "format/read/chunks/extent_fetcher.hpp"
+#include "format/read/chunks/open_file.hpp"
 #include "format/read/reader_access.hpp"
 #include "format/write/file_end.hpp"
+#include "format/write/record_emitter.hpp"
 #include "format/write/record_layout.hpp"
 
 namespace cfck::format {
@@ -25,16 +28,39 @@ Error naming(Error error, const Record& record) {
   return error;
 }
 
+// The values of a record as a source.
+class RecordValues final : public ByteSource {
+ public:
+  RecordValues(const Reader& reader, const Record& record) : reader_(reader), record_(record) {}
+  std::uint64_t size() const override { return record_.decoded_bytes; }
+  Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override {
+    const unsigned bits = bits_per_element(record_.dtype);
+    return reader_.read_elements(record_, offset_bytes * 8 / bits, out.size() * 8 / bits, out);
+  }
+
+ private:
+  const Reader& reader_;
+  const Record& record_;
+};
+
 class Rewriter {
  public:
-  Rewriter(const ByteSource& source, const Index& index, ByteSink& sink)
-      : source_(source), index_(index), layout_(sink, 0, Index{index.records, {}, {}}) {}
+  // Records that are stored against a base are encoded without it if there is a `reader` for them.
+  Rewriter(const ByteSource& source, const Index& index, ByteSink& sink,
+           const Reader* reader = nullptr)
+      : source_(source),
+        index_(index),
+        reader_(reader),
+        layout_(sink, 0, Index{index.records, {}, {}, index.base_name}) {}
 
   Result<std::uint64_t> run(const MetadataFrame& metadata);
 
  private:
   Result<void> copy_packed(std::uint32_t number);
   Result<void> copy_chunked(std::uint32_t number);
+  Result<void> encode_alone(std::uint32_t number);
+  Result<void> copy(std::uint32_t number);
+  void follow_owners();
   Result<void> copy_extent(std::uint64_t offset, const ChunkEntry& entry);
   Result<void> copy_raw_chunks(const Record& record, std::uint64_t first_chunk,
                                std::uint64_t offset);
@@ -44,6 +70,7 @@ class Rewriter {
 
   const ByteSource& source_;
   const Index& index_;
+  const Reader* const reader_;
   RecordLayout layout_;
   std::optional<std::uint32_t> pack_number_;  // of the pack in pack_
   std::vector<std::byte> pack_;
@@ -156,21 +183,62 @@ Result<void> Rewriter::copy_attachments(MetadataFrame& metadata) {
   return {};
 }
 
+// Encodes the values of a record that was stored against a base as a writer without options does.
+Result<void> Rewriter::encode_alone(std::uint32_t number) {
+  const Record& record = reader_->records()[number];
+  const RecordValues values(*reader_, record);
+  encode::EncodePlan plan;
+  plan.tries_others = true;
+  plan.name = record.name;
+  plan.dtype = record.dtype;
+  plan.shape = record.shape;
+  plan.geometry =
+      codec::chunk_geometry(record.dtype, record.n_elems, record.decoded_bytes, record.chunk_elems);
+  plan.source = &values;
+  RecordEmitter emitter(layout_);
+  encode::RecordEncoder encoder(emitter, kFrameCosts,
+                                ReaderAccess::file(*reader_).options.threads);
+  layout_.index().records[number].record.base_digest.reset();
+  CFCK_TRY(encoder.encode(number, std::move(plan)));
+  CFCK_TRY(encoder.drain());
+  if (layout_.index().records[number].record.digest != record.digest) {
+    return wrong_checksum("the decoded values differ from those that were written");
+  }
+  return {};
+}
+
+Result<void> Rewriter::copy(std::uint32_t number) {
+  const Record& record = index_.records[number].record;
+  if (reader_ != nullptr && record.base_digest) {
+    return encode_alone(number);
+  }
+  if (record.kind == RecordKind::kPacked) {
+    return copy_packed(number);
+  }
+  return record.kind == RecordKind::kChunked ? copy_chunked(number) : Result<void>();
+}
+
+// Aliases and duplicates repeat the codec of their base, which may be another one now.
+void Rewriter::follow_owners() {
+  for (StoredRecord& stored : layout_.index().records) {
+    Record& record = stored.record;
+    if (record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate) {
+      record.codec = layout_.index().records[record.base].record.codec;
+      record.entropy = layout_.index().records[record.base].record.entropy;
+    }
+  }
+}
+
 Result<std::uint64_t> Rewriter::run(const MetadataFrame& metadata) {
   CFCK_TRY(layout_.write(encode_head()));
   for (std::uint32_t i = 0; i < index_.records.size(); ++i) {
-    const Record& record = index_.records[i].record;
-    Result<void> copied;
-    if (record.kind == RecordKind::kPacked) {
-      copied = copy_packed(i);
-    } else if (record.kind == RecordKind::kChunked) {
-      copied = copy_chunked(i);
-    }
+    Result<void> copied = copy(i);
     if (!copied) {
-      return naming(std::move(copied).error(), record);
+      return naming(std::move(copied).error(), index_.records[i].record);
     }
   }
   CFCK_TRY(layout_.close_pack());
+  follow_owners();
   MetadataFrame moved = metadata;
   CFCK_TRY(copy_attachments(moved));
   return write_end(layout_, moved, 0, 0);
@@ -181,6 +249,11 @@ Result<std::uint64_t> Rewriter::run(const MetadataFrame& metadata) {
 Result<std::uint64_t> rewrite(const ByteSource& source, const Index& index,
                               const MetadataFrame& metadata, ByteSink& sink) {
   return Rewriter(source, index, sink).run(metadata);
+}
+
+Result<std::uint64_t> rewrite_alone(const Reader& reader, ByteSink& sink) {
+  return Rewriter(ReaderAccess::source(reader), ReaderAccess::index(reader), sink, &reader)
+      .run(ReaderAccess::metadata(reader));
 }
 
 Result<std::uint64_t> rewrite_with(const ByteSource& source, Metadata entries, ByteSink& sink) {

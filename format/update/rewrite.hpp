@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cfck/io.hpp"
+#include "cfck/reader.hpp"
 #include "cfck/record.hpp"
 #include "cfck/status.hpp"
 #include "format/container/container.hpp"
@@ -17,6 +18,10 @@ namespace cfck::format {
 // and sink.
 Result<std::uint64_t> rewrite(const ByteSource& source, const Index& index,
                               const MetadataFrame& metadata, ByteSink& sink);
+
+// Does the same for an open file, but encodes what is stored against a base by itself, so that the
+// new file needs none. Errors: also those of Reader::check_base() and of reading.
+Result<std::uint64_t> rewrite_alone(const Reader& reader, ByteSink& sink);
 
 // Does the same for the .cfck file in `source`, with other entries of metadata. Errors: also those
 // of opening it. Returns the length of the file.

@@ -42,8 +42,29 @@ Result<std::vector<bool>> marked(const format::Index& index, const Update& chang
   return drop;
 }
 
+// What is stored against a base is found there by its name, so that it cannot go on without it.
+Result<void> check_bases_keep_names(const format::Index& index, const std::vector<bool>& drop) {
+  for (std::size_t i = 0; i < drop.size(); ++i) {
+    const Record& record = index.records[i].record;
+    const bool shares =
+        record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate;
+    if (drop[i] || !shares || !drop[record.base]) {
+      continue;
+    }
+    const Record& owner = index.records[record.base].record;
+    if (owner.base_digest) {
+      return unsupported("'" + escaped(record.name) + "' has the bytes of this tensor, which are " +
+                         "stored against a base; replace both, or make the file stand alone first "
+                         "(cfck compact)")
+          .in_record(owner.name);
+    }
+  }
+  return {};
+}
+
 Result<WriterStart> next_generation(const Reader& reader, const Update& changes) {
   CFCK_TRY_ASSIGN(const std::vector<bool> drop, marked(ReaderAccess::index(reader), changes));
+  CFCK_TRY(check_bases_keep_names(ReaderAccess::index(reader), drop));
   CFCK_TRY(format::check_skeleton_keeps(reader, changes));
   WriterStart start;
   start.offset_bytes = reader.file_bytes();

@@ -17,7 +17,8 @@ Result<std::uint64_t> write_end(RecordLayout& layout, const MetadataFrame& metad
   Tail tail;
   tail.major = kFormatMajor;
   tail.minor = kFormatMinor;
-  tail.required_features = index_frame.required_features;
+  tail.required_features =
+      index_frame.required_features | (needs_base(layout.index()) ? kHasBase : 0);
   tail.generation = generation;
   tail.previous_file_bytes = previous_file_bytes;
   tail.metadata = {layout.offset_bytes(), metadata_frame.size()};

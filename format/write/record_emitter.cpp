@@ -74,4 +74,8 @@ void RecordEmitter::set_digest(std::uint32_t number, const Digest& digest) {
   layout_.index().records[number].record.digest = digest;
 }
 
+void RecordEmitter::set_base_digest(std::uint32_t number, const Digest& digest) {
+  layout_.index().records[number].record.base_digest = digest;
+}
+
 }  // namespace cfck::format

@@ -24,6 +24,7 @@ class RecordEmitter final : public encode::RecordSink {
                          encode::SealedChunk& sealed) override;
   void end_record(const encode::ChosenRecord& record, const encode::RecordErrors& errors) override;
   void set_digest(std::uint32_t number, const Digest& digest) override;
+  void set_base_digest(std::uint32_t number, const Digest& digest) override;
   // Returns the root mean square of the finite values of a record that is lossy and owns its bytes;
   // 0 for others.
   double value_rms(std::uint32_t number) const;

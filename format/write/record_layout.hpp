@@ -63,6 +63,7 @@ inline constexpr codec::FrameCosts kFrameCosts = {
     .max_raw_frame_bytes = kMaxRawFrameBytes,
     .error_entry_bytes = kErrorEntryBytes,
     .preamble_entry_bytes = kFrameHeaderBytes + kChunkEntryBytes,
+    .base_entry_bytes = sizeof(Digest),
 };
 
 // True if a record of one chunk whose payload has this length goes into a pack.

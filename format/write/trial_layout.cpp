@@ -103,6 +103,9 @@ Result<void> lay_out(RecordLayout& layout, std::uint32_t record, const encode::E
       entry.error->quality.emplace();
     }
   }
+  if (size.has_base) {
+    entry.base_digest.emplace();
+  }
   const bool is_raw = size.codec == CodecId::kRaw;
   std::vector<std::byte> zeros;
   const auto blank = [&](std::uint64_t n_bytes) {

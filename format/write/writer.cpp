@@ -4,6 +4,7 @@
 
 #include "base/hashing/hashing.hpp"
 #include "base/text.hpp"
+#include "cfck/base.hpp"
 #include "format/container/container.hpp"
 #include "format/container/tensor_checks.hpp"
 #include "format/write/writer_impl.hpp"
@@ -113,6 +114,12 @@ EncodePlan Writer::Impl::plan_for(std::uint32_t number, const Place& place) cons
   plan.offset_bytes = place.offset_bytes;
   plan.entropy = options.entropy;
   plan.level = options.level;
+  const BaseTensor* const in_base =
+      options.base == nullptr || entry.hidden ? nullptr : options.base->find(entry.name);
+  if (in_base != nullptr && in_base->dtype == entry.dtype && in_base->shape == entry.shape) {
+    plan.base = options.base.get();
+    plan.base_tensor = in_base;
+  }
   return plan;
 }
 

@@ -5,8 +5,10 @@
 
 #include "base/hashing/hashing.hpp"
 #include "base/text.hpp"
+#include "cfck/base.hpp"
 #include "codec/entropy/entropy.hpp"
 #include "format/container/container.hpp"
+#include "format/container/index/checks.hpp"
 #include "format/container/tensor_checks.hpp"
 #include "format/write/file_end.hpp"
 #include "format/write/writer_impl.hpp"
@@ -26,6 +28,11 @@ Result<void> check_options(const EncodeOptions& options) {
   if (encode_level_name(options.level) == "unknown") {
     return refuse("there is no level " + std::to_string(static_cast<unsigned>(options.level)) +
                   "; choose fast, default or archive");
+  }
+  if (options.base != nullptr && !options.base->name().empty() &&
+      !format::is_base_name(options.base->name())) {
+    return refuse("no file beside another has the name of the base, '" +
+                  escaped(options.base->name()) + "'");
   }
   return {};
 }
@@ -147,6 +154,9 @@ Result<WriteSummary> Writer::Impl::finish_index() {
           {record(number).name, reason, lossless_in_target.contains(number)});
     }
   }
+  if (options.base != nullptr) {
+    layout.index().base_name = options.base->name();
+  }
   summary.step = file_step;
   summary.stored_apart = stored_apart;
   summary.unmatched_rules = rules.unmatched();
@@ -159,6 +169,9 @@ Result<WriteSummary> Writer::Impl::finish_index() {
 
 Result<Writer> WriterAccess::append(ByteSink& sink, EncodeOptions options, WriterStart start) {
   CFCK_TRY(check_options(options));
+  if (options.base != nullptr && start.generation != 0) {
+    return invalid_argument("an update is not stored against a base; write a new file against it");
+  }
   if (options.size && start.generation != 0) {
     return invalid_argument(
         "size applies to a whole new file; for the tensors of an update use nmse, psnr or "

@@ -65,7 +65,7 @@ TensorChoice choice_for(std::span<const TensorChoice* const> members, const Tens
 // True if a tensor has all elements of its family's memory, in their order.
 bool is_whole(const StridedTensor& tensor, const PlannedTensor& planned,
               std::uint64_t n_base_elems) {
-  if (planned.storage == PlannedTensor::Storage::kBase) {
+  if (planned.storage == PlannedTensor::Storage::kMissingBase) {
     return true;
   }
   const Result<std::uint64_t> n = n_elems(tensor.shape);
@@ -105,7 +105,7 @@ std::vector<Writer::Impl::SharedMemory> Writer::Impl::plan_memory(
       continue;
     }
     const format::AliasFamily& family = plan.families[planned.family];
-    if (planned.storage == PlannedTensor::Storage::kBase) {
+    if (planned.storage == PlannedTensor::Storage::kMissingBase) {
       memory[planned.family].record = number;
     } else if (!family.base && !numbered[planned.family]) {
       memory[planned.family].record = number++;
@@ -144,7 +144,7 @@ Result<void> Writer::Impl::add_tensors(std::span<const StridedTensor> tensors) {
   std::vector<bool> stored(plan.families.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const PlannedTensor& planned = plan.tensors[i];
-    const bool in_family = planned.storage == PlannedTensor::Storage::kBase ||
+    const bool in_family = planned.storage == PlannedTensor::Storage::kMissingBase ||
                            planned.storage == PlannedTensor::Storage::kAlias;
     if (in_family && !plan.families[planned.family].base && !stored[planned.family]) {
       const format::AliasFamily& family = plan.families[planned.family];
@@ -190,7 +190,7 @@ Result<void> Writer::Impl::add_planned(const StridedTensor& tensor, const Planne
     case PlannedTensor::Storage::kAlone:
     case PlannedTensor::Storage::kGathered:
       return add_source(tensor.name, TensorSource{tensor.dtype, tensor.shape, &source, 0}, choice);
-    case PlannedTensor::Storage::kBase: {
+    case PlannedTensor::Storage::kMissingBase: {
       CFCK_TRY(check_name(tensor.name));
       CFCK_TRY_ASSIGN(const std::uint32_t number,
                       push(tensor.name, false, tensor.dtype, tensor.shape));

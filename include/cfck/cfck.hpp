@@ -4,6 +4,7 @@
 
 #include "cfck/archive.hpp"
 #include "cfck/archive_writer.hpp"
+#include "cfck/base.hpp"
 #include "cfck/calibration.hpp"
 #include "cfck/checkpoint.hpp"
 #include "cfck/cuda.hpp"
@@ -15,6 +16,7 @@
 #include "cfck/message.hpp"
 #include "cfck/options.hpp"
 #include "cfck/owned_tensor.hpp"
+#include "cfck/patch.hpp"
 #include "cfck/reader.hpp"
 #include "cfck/record.hpp"
 #include "cfck/safetensors.hpp"

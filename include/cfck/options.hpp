@@ -17,6 +17,7 @@
 
 namespace cfck {
 
+class Base;         // cfck/base.hpp
 class Calibration;  // cfck/calibration.hpp
 
 // The ids are wire values (spec/format.md, section "Records").
@@ -299,6 +300,10 @@ struct EncodeOptions {
   // Error where one is no float tensor, and where its steps do not fit it (kInvalidArgument).
   std::map<std::string, LearnedSteps, std::less<>> learned_steps = {};
   std::vector<std::string> exempt = {};  // names: buffers, optimizer state
+  // Tensors that readers will have: a tensor that has one of its name, dtype and shape there is
+  // stored as the difference where that takes fewer bytes, and nothing of it is lost. Only with
+  // CodecChoice::kAuto and without a maximum error or target for the tensor. Not for update().
+  std::shared_ptr<const Base> base = nullptr;
   // Worker threads; 0: the CPUs this process may use (default_thread_count()). The bytes do not
   // depend on it; those of integers, masks, attachments do on libzstd's version.
   unsigned threads = 0;
@@ -339,6 +344,8 @@ struct Limits {
   std::uint64_t max_attachment_bytes = kMaxAttachmentBytes;  // decoded; 0: the default
   // Decoded bytes that one call may return. 0: max(16 GiB, 64 * file size).
   std::uint64_t max_decoded_bytes = 0;
+  // Files that must be open to read one: its base, the base of that, and so on.
+  std::uint64_t max_bases = 8;
 };
 
 // Sets the limit of this name, such as "max_decoded_bytes". Returns false for an unknown name.
@@ -350,6 +357,10 @@ struct DecodeOptions {
   unsigned threads = 0;       // as in EncodeOptions
   bool verify_chunks = true;  // check the hash of every chunk before decoding it
   Limits limits = {};
+  // For files that are stored against others: what they are decoded with, whatever they name; or
+  // folders in which the file that they name is looked for, after the one that they are in.
+  std::shared_ptr<const Base> base = nullptr;
+  std::vector<std::string> base_dirs = {};
 };
 
 // Number of CPUs this process may use: CFCK_NUM_THREADS if set and valid, else the smaller of its

@@ -73,6 +73,9 @@ struct Record {
   std::uint64_t chunk_elems = 0;
   std::uint64_t n_chunks = 0;
   Digest digest = {};  // of the decoded bytes (spec/format.md, section "Digests")
+  // For a record that is stored against a base: the digest of the tensor of its name there. An
+  // alias or a duplicate has none.
+  std::optional<Digest> base_digest = std::nullopt;
   // Set for a lossy record; nullopt means that every bit is preserved. An alias or a duplicate
   // repeats that of its base.
   std::optional<RecordError> error;

@@ -28,6 +28,8 @@ enum class ErrorCode : std::uint8_t {
   kInternal,   // a bug in cfck
   kCancelled,  // a progress callback returned false
   kExists,     // the output exists already: choose another name, or allow that it is replaced
+  // What a file is stored against is not there, or has other values now: give the right one.
+  kMissingBase,
 };
 
 // Returns the enumerator without its `k`, in snake case: "invalid_argument".
@@ -76,6 +78,9 @@ inline Error unsupported(std::string message) {
 }
 inline Error limit_exceeded(std::string message) {
   return {ErrorCode::kLimitExceeded, std::move(message), {}, {}};
+}
+inline Error missing_base(std::string message) {
+  return {ErrorCode::kMissingBase, std::move(message), {}, {}};
 }
 inline Error io_error(std::string message) { return {ErrorCode::kIo, std::move(message), {}, {}}; }
 inline Error internal_error(std::string message) {

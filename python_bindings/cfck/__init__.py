@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         InvalidArgumentError,
         IoError,
         LimitExceededError,
+        MissingBaseError,
         MissingFileError,
         NotFoundError,
         OutOfBoundsError,
@@ -101,6 +102,7 @@ __all__ = [
     "LoadOptions",
     "LossWarning",
     "MessageInfo",
+    "MissingBaseError",
     "MissingFileError",
     "NotFoundError",
     "OutOfBoundsError",
@@ -169,8 +171,8 @@ _HOMES = {
     "._shrink.shrink": "shrink",
     ".errors": (
         "CfckError ChecksumError CorruptError DeviceError ExistsError InternalError "
-        "InvalidArgumentError IoError LimitExceededError MissingFileError NotFoundError "
-        "OutOfBoundsError OutOfMemoryError SafetensorError TruncatedError UnsupportedError"
+        "InvalidArgumentError IoError LimitExceededError MissingBaseError MissingFileError "
+        "NotFoundError OutOfBoundsError OutOfMemoryError SafetensorError TruncatedError UnsupportedError"
     ),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}

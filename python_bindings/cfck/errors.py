@@ -13,6 +13,7 @@ __all__ = [
     "OutOfBoundsError",
     "ExistsError",
     "NotFoundError",
+    "MissingBaseError",
     "MissingFileError",
     "TruncatedError",
     "CorruptError",
@@ -164,6 +165,12 @@ class OutOfMemoryError(CfckError, MemoryError):
     code = "out_of_memory"
 
 
+class MissingBaseError(CfckError):
+    """What a file is stored against is not there, or has other values now: give the right one."""
+
+    code = "missing_base"
+
+
 class InternalError(CfckError):
     """A bug in cfck."""
 
@@ -181,6 +188,7 @@ _BY_CODE: dict[str, type[CfckError]] = {
         LimitExceededError,
         IoError,
         OutOfMemoryError,
+        MissingBaseError,
         InternalError,
     )
 }

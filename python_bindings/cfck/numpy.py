@@ -15,6 +15,7 @@ from ._checkpoint.numpy_values import ArrayValues
 from ._checkpoint.tree import Kinds, check_tree, load_tree, save_tree
 from ._frameworks.numpy_arrays import NumpyFramework
 from ._io.archive import Archive
+from ._io.patching import apply, patch
 from ._io.safe_open import safe_open
 from ._io.save import write_bytes, write_file
 from ._io.summary import SaveSummary
@@ -22,10 +23,12 @@ from ._options.kinds import LoadBytesOptions, LoadOptions, SaveBytesOptions, Sav
 from ._options.signatures import chosen, split_progress, takes
 
 __all__ = [
+    "apply",
     "check_checkpoint",
     "load",
     "load_checkpoint",
     "load_file",
+    "patch",
     "safe_open",
     "save",
     "save_checkpoint",

@@ -19,6 +19,7 @@ from ._io.archive import Archive
 from ._io.message import decode_with, encode_with
 from ._io.model import load_into
 from ._io.module_versions import with_versions
+from ._io.patching import apply, patch
 from ._io.safe_open import safe_open
 from ._io.save import MakeCalibration, write_bytes, write_file
 from ._io.summary import SaveSummary
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _Model = TypeVar("_Model", bound=torch.nn.Module)
 
 __all__ = [
+    "apply",
     "calibrate",
     "check_checkpoint",
     "compressed",
@@ -53,6 +55,7 @@ __all__ = [
     "load_checkpoint",
     "load_file",
     "load_model",
+    "patch",
     "safe_open",
     "save",
     "save_checkpoint",

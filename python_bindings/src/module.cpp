@@ -9,6 +9,7 @@
 namespace cfck::python {
 
 void bind_archive(nanobind::module_& module);
+void bind_bases(nanobind::module_& module);
 void bind_calibration(nanobind::module_& module);
 void bind_device(nanobind::module_& module);
 void bind_embeddings(nanobind::module_& module);
@@ -28,6 +29,7 @@ void bind_module(nanobind::module_& module) {
   module.def("default_thread_count", &default_thread_count, "Number of CPUs this process may use.");
   module.def("advise_huge_pages", &advise_huge_pages, "address"_a, "n_bytes"_a,
              "Asks for huge pages in memory that is about to be filled.");
+  bind_bases(module);
   bind_calibration(module);
   bind_embeddings(module);
   bind_folders(module);

@@ -18,6 +18,7 @@
 #include "archive.hpp"
 #include "background_read.hpp"
 #include "cfck/cuda.hpp"
+#include "open_options.hpp"
 #include "paths.hpp"
 
 namespace cfck::python {
@@ -25,28 +26,12 @@ namespace {
 
 using namespace nb::literals;
 
-// Limits by name.
-using LimitChoices = std::map<std::string, std::uint64_t>;
-
-ArchiveOptions archive_options(unsigned threads, bool verify, std::uint64_t max_decoded_bytes,
-                               const LimitChoices& limits) {
-  ArchiveOptions options;
-  options.decode.threads = threads;
-  options.decode.verify_chunks = verify;
-  options.decode.limits.max_decoded_bytes = max_decoded_bytes;
-  for (const auto& [name, value] : limits) {
-    if (!set_limit(options.decode.limits, name, value)) {
-      raise(invalid_argument("there is no limit \"" + name + "\"; limits are " +
-                             std::string(limit_names())));
-    }
-  }
-  return options;
-}
-
 std::unique_ptr<Archive> open_path(const nb::bytes& path, bool map, bool only_tensors,
                                    unsigned threads, bool verify, std::uint64_t max_decoded_bytes,
-                                   const LimitChoices& limits) {
-  ArchiveOptions options = archive_options(threads, verify, max_decoded_bytes, limits);
+                                   const LimitChoices& limits, const SharedBase* base,
+                                   const std::vector<nb::bytes>& base_dirs) {
+  ArchiveOptions options =
+      archive_options(threads, verify, max_decoded_bytes, limits, base, base_dirs);
   options.mode = map ? ReadMode::kMmap : ReadMode::kPread;
   options.only_tensors = only_tensors;
   const auto given = limits.find("max_index_bytes");
@@ -57,17 +42,22 @@ std::unique_ptr<Archive> open_path(const nb::bytes& path, bool map, bool only_te
 
 std::unique_ptr<Archive> open_memory(nb::object owner, std::uintptr_t address,
                                      std::uint64_t n_bytes, unsigned threads, bool verify,
-                                     std::uint64_t max_decoded_bytes, const LimitChoices& limits) {
+                                     std::uint64_t max_decoded_bytes, const LimitChoices& limits,
+                                     const SharedBase* base,
+                                     const std::vector<nb::bytes>& base_dirs) {
   auto source = std::make_unique<MemorySource>(ByteView(bytes_at(address, n_bytes)));
   return std::make_unique<Archive>(std::move(source), std::move(owner),
-                                   archive_options(threads, verify, max_decoded_bytes, limits));
+                                   archive_options(threads, verify, max_decoded_bytes, limits,
+                                                   base, base_dirs));
 }
 
 std::unique_ptr<Archive> open_on_device(nb::object owner, int device, std::uintptr_t address,
                                         std::uint64_t n_bytes, unsigned threads, bool verify,
-                                        std::uint64_t max_decoded_bytes,
-                                        const LimitChoices& limits) {
-  const ArchiveOptions options = archive_options(threads, verify, max_decoded_bytes, limits);
+                                        std::uint64_t max_decoded_bytes, const LimitChoices& limits,
+                                        const SharedBase* base,
+                                        const std::vector<nb::bytes>& base_dirs) {
+  const ArchiveOptions options =
+      archive_options(threads, verify, max_decoded_bytes, limits, base, base_dirs);
   auto source = take(without_gil([&] {
     return cuda::DeviceSource::open(device, reinterpret_cast<const void*>(address), n_bytes);
   }));
@@ -135,6 +125,16 @@ std::unique_ptr<BackgroundRead> start_reading(const Archive& archive,
   return std::make_unique<BackgroundRead>(archive, std::move(reads), std::move(owner));
 }
 
+std::vector<std::optional<std::string>> base_names(const Archive& archive) {
+  std::vector<std::optional<std::string>> names;
+  for (const ArchiveFile& file : archive.tensors().files()) {
+    names.push_back(file.reader != nullptr && file.reader->needs_base()
+                        ? std::optional(std::string(file.reader->base_name()))
+                        : std::nullopt);
+  }
+  return names;
+}
+
 }  // namespace
 
 void bind_archive(nb::module_& module) {
@@ -148,14 +148,17 @@ void bind_archive(nb::module_& module) {
   nb::class_<Archive>(module, "Archive",
                       "Files of any format, opened: one, or those of a folder. All methods may be "
                       "called concurrently.")
-      .def_static("open_path", &open_path, "path"_a, nb::kw_only(), "map"_a, "only_tensors"_a,
-                  "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a,
+      .def_static("open_path", &open_path, nb::keep_alive<0, 8>(), "path"_a, nb::kw_only(), "map"_a,
+                  "only_tensors"_a, "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a,
+                  "base"_a.none(), "base_dirs"_a,
                   "Opens a file, an index of shards, or a folder with one model.")
-      .def_static("open_memory", &open_memory, "owner"_a, "address"_a, "n_bytes"_a, nb::kw_only(),
-                  "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a)
+      .def_static("open_memory", &open_memory, nb::keep_alive<0, 8>(), "owner"_a, "address"_a,
+                  "n_bytes"_a, nb::kw_only(), "threads"_a, "verify"_a, "max_decoded_bytes"_a,
+                  "limits"_a, "base"_a.none(), "base_dirs"_a)
       .def_static(
-          "open_device", &open_on_device, "owner"_a, "device"_a, "address"_a, "n_bytes"_a,
-          nb::kw_only(), "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a,
+          "open_device", &open_on_device, nb::keep_alive<0, 9>(), "owner"_a, "device"_a,
+          "address"_a, "n_bytes"_a, nb::kw_only(), "threads"_a, "verify"_a, "max_decoded_bytes"_a,
+          "limits"_a, "base"_a.none(), "base_dirs"_a,
           "Opens bytes in the memory of a CUDA device, complete by now, which `owner` keeps "
           "alive.")
       .def(
@@ -178,6 +181,9 @@ void bind_archive(nb::module_& module) {
       .def("start_reading", &start_reading, nb::keep_alive<0, 1>(), "batches"_a, "owner"_a,
            "Begins to decode batches of requests as read_many() has them, whose memory `owner` "
            "keeps alive.")
+      .def("base_names", &base_names,
+           "For each file the name of the file that it is stored against, empty for one in memory; "
+           "None for a file that stands alone.")
       .def("read_slice", &Archive::read_slice, "record"_a, "starts"_a, "stops"_a, "address"_a,
            "n_bytes"_a, "Decodes a box of a record into memory.");
 }

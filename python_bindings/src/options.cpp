@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/glob.hpp"
+#include "bases.hpp"
 #include "calibration.hpp"
 #include "encode/rules/encode_rules.hpp"
 #include "errors.hpp"
@@ -96,7 +97,7 @@ EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint
                              Rules rules, const SharedCalibration* calibration,
                              std::vector<std::string> exempt, unsigned threads,
                              std::uint32_t chunk_elems, const std::string& entropy,
-                             const std::string& level, Learned learned) {
+                             const std::string& level, Learned learned, const SharedBase* base) {
   EncodeOptions options;
   options.set_tensor_options(plain);
   options.size = size;
@@ -111,6 +112,7 @@ EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint
   options.chunk_elems = chunk_elems;
   options.entropy = entropy_choice(entropy);
   options.level = encode_level(level);
+  options.base = base_of(base);
   if (calibration != nullptr) options.calibration = calibration->calibration;
   if (options.calibration && !options.calibration->is_used_by(options)) {
     raise(invalid_argument(
@@ -189,14 +191,15 @@ void bind_options(nb::module_& module) {
           [](EncodeOptions* self, const TensorOptions& plain, std::optional<std::uint64_t> size,
              Rules rules, const SharedCalibration* calibration, std::vector<std::string> exempt,
              unsigned threads, std::uint32_t chunk_elems, const std::string& entropy,
-             const std::string& level, Learned learned_steps) {
+             const std::string& level, Learned learned_steps, const SharedBase* base) {
             new (self) EncodeOptions(encode_options(plain, size, std::move(rules), calibration,
                                                     std::move(exempt), threads, chunk_elems,
-                                                    entropy, level, std::move(learned_steps)));
+                                                    entropy, level, std::move(learned_steps),
+                                                    base));
           },
-          nb::kw_only(), "plain"_a, "size"_a.none(), "rules"_a, "calibration"_a.none(), "exempt"_a,
+          nb::keep_alive<1, 12>(), nb::kw_only(), "plain"_a, "size"_a.none(), "rules"_a, "calibration"_a.none(), "exempt"_a,
           "threads"_a, "chunk_elems"_a, "entropy"_a, "level"_a, "learned_steps"_a,
-          "A rule is a pattern, its options, and whether it lifts exemptions.");
+          "base"_a.none(), "A rule is a pattern, its options, and whether it lifts exemptions.");
 }
 
 }  // namespace cfck::python

@@ -142,9 +142,11 @@ class Contents {
 };
 
 // Decodes everything and compares with the digests that were computed from the tensors.
-Result<void> verify_written(AtomicFile& file, unsigned threads, const ReadProgress& progress) {
+Result<void> verify_written(AtomicFile& file, unsigned threads, std::shared_ptr<const Base> base,
+                            const ReadProgress& progress) {
   DecodeOptions options;
   options.threads = threads;
+  options.base = std::move(base);
   options.limits.max_decoded_bytes = std::numeric_limits<std::uint64_t>::max();
   CFCK_TRY_ASSIGN(const auto source, file.read_back());
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(*source, options));
@@ -156,14 +158,14 @@ Result<void> verify_written(AtomicFile& file, unsigned threads, const ReadProgre
 // Makes a file of what write(sink) writes, which appears complete or not at all; returns what that
 // call does. Needs the GIL.
 template <class Write>
-auto write_whole(const std::string& path, unsigned threads, bool verify, bool sync, Watch& watch,
-                 const Write& write) {
+auto write_whole(const std::string& path, unsigned threads, std::shared_ptr<const Base> base,
+                 bool verify, bool sync, Watch& watch, const Write& write) {
   using Written = decltype(write(std::declval<ByteSink&>()));
   Watch verify_watch(nb::none(), 0);
   auto result = without_gil([&]() -> Written {
     CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(path, {true, sync}));
     CFCK_TRY_ASSIGN(auto written, write(*file));
-    if (verify) CFCK_TRY(verify_written(*file, threads, verify_watch.listener()));
+    if (verify) CFCK_TRY(verify_written(*file, threads, std::move(base), verify_watch.listener()));
     if (!watch.check_now()) return cancelled();
     CFCK_TRY(file->commit());
     return written;
@@ -178,7 +180,7 @@ WriteSummary write_file(const nb::bytes& path_bytes, const Units& units, Metadat
   Watch watch(std::move(progress), total_bytes);
   const Contents contents(units, std::move(metadata), attachments, watch);
   return write_whole(
-      path_of(path_bytes), options.threads, verify, sync, watch,
+      path_of(path_bytes), options.threads, options.base, verify, sync, watch,
       [&](ByteSink& sink) { return contents.write(sink, options, watch.listener()); });
 }
 
@@ -187,7 +189,7 @@ std::uint64_t write_stored(const nb::bytes& path_bytes, const nb::bytes& data,
   const ByteView bytes(reinterpret_cast<const std::byte*>(data.c_str()), data.size());
   const MemorySource source(bytes);
   Watch watch(nb::none(), 0);
-  return write_whole(path_of(path_bytes), threads, verify, sync, watch, [&](ByteSink& sink) {
+  return write_whole(path_of(path_bytes), threads, nullptr, verify, sync, watch, [&](ByteSink& sink) {
     return run_guarded([&] { return format::rewrite_with(source, metadata, sink); });
   });
 }

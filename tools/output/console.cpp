@@ -64,6 +64,7 @@ int exit_code(ErrorCode code) noexcept {
       return kExitUsage;
     case ErrorCode::kNotFound:
     case ErrorCode::kIo:
+    case ErrorCode::kMissingBase:
       return kExitIo;
     case ErrorCode::kTruncated:
     case ErrorCode::kCorrupt:

@@ -52,6 +52,18 @@ Result<void> check_base(const Record& record, const Record& base, std::uint64_t 
 
 }  // namespace
 
+bool needs_base(const Index& index) noexcept {
+  return std::any_of(index.records.begin(), index.records.end(), [](const StoredRecord& stored) {
+    return stored.record.base_digest.has_value();
+  });
+}
+
+bool is_base_name(std::string_view name) noexcept {
+  constexpr std::size_t kMaxBytes = 255;
+  return !name.empty() && name.size() <= kMaxBytes && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
+}
+
 Result<void> check_names(const Index& index, std::uint64_t frame_offset) {
   std::vector<HashedName> names;
   names.reserve(index.records.size());

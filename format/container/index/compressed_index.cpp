@@ -36,9 +36,7 @@ Result<std::vector<std::byte>> decompress(ByteView frame, const Limits& limits) 
   return plain;
 }
 
-}  // namespace
-
-Result<Index> decode_index_of(const Tail& tail, ByteView frame, const Limits& limits) {
+Result<Index> decode_plain_or_packed(const Tail& tail, ByteView frame, const Limits& limits) {
   const std::uint64_t offset_bytes = tail.index.offset_bytes;
   if ((tail.required_features & kCompressedIndex) == 0) {
     return decode_index(frame, offset_bytes, limits);
@@ -53,6 +51,16 @@ Result<Index> decode_index_of(const Tail& tail, ByteView frame, const Limits& li
   error.message = "the compressed index: " + error.message;
   error.byte_offset = offset_bytes + kFrameHeaderBytes;
   return error;
+}
+
+}  // namespace
+
+Result<Index> decode_index_of(const Tail& tail, ByteView frame, const Limits& limits) {
+  CFCK_TRY_ASSIGN(Index index, decode_plain_or_packed(tail, frame, limits));
+  if (needs_base(index) != ((tail.required_features & kHasBase) != 0)) {
+    return corrupt("index and tail contradict each other about a base", tail.index.offset_bytes);
+  }
+  return index;
 }
 
 }  // namespace cfck::format

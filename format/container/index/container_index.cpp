@@ -17,8 +17,11 @@ constexpr unsigned kHiddenFlag = 1;
 constexpr unsigned kPreambleFlag = 2;
 constexpr unsigned kErrorFlag = 4;
 constexpr unsigned kQualityFlag = 8;
-constexpr unsigned kKnownFlags = kHiddenFlag | kPreambleFlag | kErrorFlag | kQualityFlag;
+constexpr unsigned kBaseFlag = 16;
+constexpr unsigned kKnownFlags =
+    kHiddenFlag | kPreambleFlag | kErrorFlag | kQualityFlag | kBaseFlag;
 constexpr std::uint64_t kQualityBytes = 40;
+constexpr std::uint64_t kDigestBytes = 16;
 constexpr std::uint64_t kFlagsOffset = 8;  // in a record entry
 
 // The parts of the frame, each read in order.
@@ -30,6 +33,7 @@ struct Tables {
   FieldReader dims;
   FieldReader errors;
   FieldReader qualities;
+  FieldReader bases;
   FieldReader names;
 };
 
@@ -40,6 +44,7 @@ struct Counts {
   std::uint64_t dims = 0;
   std::uint64_t errors = 0;
   std::uint64_t qualities = 0;
+  std::uint64_t bases = 0;
   std::uint64_t name_bytes = 0;
 };
 
@@ -54,7 +59,7 @@ struct Entry {
   std::uint64_t offset_bytes = 0;
 };
 
-// Counts record entries with a flag, since tables of errors and qualities store no counts.
+// Counts record entries with a flag, since tables of errors, qualities and bases store no counts.
 // Requires: as many record entries as `n_records`.
 std::uint64_t count_flags(ByteView records, std::uint32_t n_records, unsigned flag) {
   std::uint64_t n_entries = 0;
@@ -85,11 +90,12 @@ Result<Counts> take_counts(FieldReader& fields, const Limits& limits) {
   if (each_fits) {
     counts.errors = count_flags(fields.rest(), counts.records, kErrorFlag);
     counts.qualities = count_flags(fields.rest(), counts.records, kQualityFlag);
+    counts.bases = count_flags(fields.rest(), counts.records, kBaseFlag);
   }
   if (!each_fits || counts.records * kRecordBytes + counts.packs * kPackBytes +
                             counts.chunks * kChunkEntryBytes + counts.dims * 8 +
                             counts.errors * kErrorEntryBytes + counts.qualities * kQualityBytes +
-                            counts.name_bytes !=
+                            counts.bases * kDigestBytes + counts.name_bytes !=
                         bytes) {
     return corrupt("the counts of the index do not match its length", start);
   }
@@ -114,7 +120,9 @@ Tables split_tables(FieldReader fields, const Counts& counts) {
   FieldReader dims = part(counts.dims * 8);
   FieldReader errors = part(counts.errors * kErrorEntryBytes);
   FieldReader qualities = part(counts.qualities * kQualityBytes);
-  return {records, packs, lengths, hashes, dims, errors, qualities, part(counts.name_bytes)};
+  FieldReader bases = part(counts.bases * kDigestBytes);
+  FieldReader names = part(counts.name_bytes);
+  return {records, packs, lengths, hashes, dims, errors, qualities, bases, names};
 }
 
 Result<void> take_packs(FieldReader& fields, std::uint32_t n_packs, std::vector<PackEntry>& out) {
@@ -387,12 +395,46 @@ Result<void> take_error(Tables& tables, const Entry& entry, Record& record) {
   return {};
 }
 
+// Codecs of differences need the digest of what the record is stored against; no other has one.
+Result<void> take_base(Tables& tables, const Entry& entry, Record& record) {
+  const std::uint64_t offset_bytes = entry.offset_bytes + kFlagsOffset;
+  const bool has_base = (entry.flags & kBaseFlag) != 0;
+  const bool owns_data = record.kind == RecordKind::kChunked || record.kind == RecordKind::kPacked;
+  const Presence rule = rules_of(record.codec).base;
+  if (has_base &&
+      (!owns_data || record.hidden || rule == Presence::kNever || record.n_elems == 0)) {
+    return corrupt("a record has a base that it cannot have", offset_bytes, record.name);
+  }
+  if (!has_base) {
+    return owns_data && rule == Presence::kAlways
+               ? Result<void>(corrupt("a record of differences has no base", offset_bytes,
+                                      record.name))
+               : Result<void>();
+  }
+  record.base_digest = tables.bases.take_digest();
+  return {};
+}
+
+// The name of the base follows those of the records.
+Result<void> take_base_name(FieldReader& names, Index& index) {
+  const std::uint64_t offset_bytes = names.offset_bytes();
+  const std::string_view name = names.take_text(names.remaining());
+  if (!name.empty() && (!needs_base(index) || !is_base_name(name) || !valid_utf8(name))) {
+    return corrupt(needs_base(index) ? "the name of the base is not that of a file beside this one"
+                                     : "the index has names that belong to no record",
+                   offset_bytes);
+  }
+  index.base_name = name;
+  return {};
+}
+
 Result<void> take_record(Tables& tables, Index& index, StoredRecord& stored) {
   Record& record = stored.record;
   CFCK_TRY_ASSIGN(const Entry entry, take_entry(tables.records, record));
   CFCK_TRY(take_name(tables.names, entry, record));
   CFCK_TRY(take_shape(tables.dims, entry, record));
   CFCK_TRY(take_error(tables, entry, record));
+  CFCK_TRY(take_base(tables, entry, record));
   if (record.kind == RecordKind::kChunked) {
     return take_chunked(tables, entry, index, stored);
   }
@@ -422,11 +464,10 @@ Result<Index> decode_index(ByteView frame, std::uint64_t frame_offset, const Lim
   for (StoredRecord& stored : index.records) {
     CFCK_TRY(take_record(tables, index, stored));
   }
-  if (tables.lengths.remaining() != 0 || tables.dims.remaining() != 0 ||
-      tables.names.remaining() != 0) {
-    return corrupt("the index has chunks, dimensions or names that belong to no record",
-                   frame_offset);
+  if (tables.lengths.remaining() != 0 || tables.dims.remaining() != 0) {
+    return corrupt("the index has chunks or dimensions that belong to no record", frame_offset);
   }
+  CFCK_TRY(take_base_name(tables.names, index));
   CFCK_TRY(check_names(index, frame_offset));
   CFCK_TRY(check_bases(index, frame_offset));
   for (StoredRecord& stored : index.records) {

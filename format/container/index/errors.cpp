@@ -7,18 +7,21 @@
 namespace cfck::format {
 
 CodecRules rules_of(CodecId codec) noexcept {
+  constexpr Presence kNever = Presence::kNever;
+  constexpr Presence kAllowed = Presence::kAllowed;
+  constexpr Presence kAlways = Presence::kAlways;
   switch (codec) {
     case CodecId::kRaw:
-      return {Presence::kNever, Presence::kNever, Presence::kNever, true};
     case CodecId::kLossless:
-    case CodecId::kDelta:
-      return {Presence::kNever, Presence::kNever, Presence::kNever, true};
+      return {kNever, kNever, kNever, kNever, true};
     case CodecId::kDirect:
-      return {Presence::kAlways, Presence::kNever, Presence::kAllowed, false};
+      return {kAlways, kNever, kAllowed, kNever, false};
     case CodecId::kSpectral:
-      return {Presence::kAlways, Presence::kAlways, Presence::kAllowed, true};
+      return {kAlways, kAlways, kAllowed, kNever, true};
     case CodecId::kRows:
-      return {Presence::kAllowed, Presence::kNever, Presence::kNever, false};
+      return {kAllowed, kNever, kNever, kNever, false};
+    case CodecId::kDelta:
+      return {kNever, kNever, kNever, kAlways, true};
   }
   return {};
 }

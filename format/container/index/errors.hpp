@@ -14,6 +14,7 @@ struct CodecRules {
   Presence error = Presence::kAllowed;
   Presence quality = Presence::kAllowed;
   Presence preamble = Presence::kAllowed;
+  Presence base = Presence::kAllowed;  // a digest in the table of bases
   bool may_promise_nothing = true;  // bounds of kind none
 };
 // The format gives the rules by id (spec/format.md, sections "Records" and "Errors"), also to

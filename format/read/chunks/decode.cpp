@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "codec/decode_job.hpp"
+#include "format/container/element_view.hpp"
 #include "format/container/frame_fields.hpp"
 #include "format/read/chunks/frames.hpp"
 
@@ -63,10 +64,34 @@ Result<void> decode_raw(const OpenFile& file, const ChunkPlace& place, Verify ve
   return codec::decode(job, worker.scratch());
 }
 
+// Returns the values that elements of a record have in the base, from `first_elem` on: in place, or
+// in `memory`, which has their length. Empty where the record is not stored against one.
+Result<ByteView> base_values(const OpenFile& file, const Record& record, std::uint64_t first_elem,
+                             MutableBytes memory) {
+  if (!record.base_digest) {
+    return ByteView();
+  }
+  const BaseTensor* const tensor = file.base == nullptr ? nullptr : file.base->find(record.name);
+  if (tensor == nullptr) {
+    return Error(file.base_missing.value_or(missing_base("the base is missing")));
+  }
+  const std::uint64_t offset_bytes = byte_of(first_elem, bits_per_element(record.dtype));
+  const ByteView in_place = file.base->in_place(*tensor);
+  if (!in_place.empty()) {
+    return in_place.subspan(offset_bytes, memory.size());
+  }
+  CFCK_TRY(file.base->read(*tensor, offset_bytes, memory));
+  return ByteView(memory);
+}
+
 Result<void> decode_coded(const OpenFile& file, const ChunkPlace& place, Verify verify,
                           ReadWorker& worker, MutableBytes out) {
+  const Record& record = place.stored->record;
+  CFCK_TRY_ASSIGN(const ByteView base,
+                  base_values(file, record, place.chunk * record.chunk_elems, out));
   CFCK_TRY_ASSIGN(const ByteView extent, fetch_extent(file, place, verify, worker));
   CFCK_TRY_ASSIGN(codec::DecodeJob job, job_of(place, extent));
+  job.info.base = base;
   job.out = out;
   return of_payload(codec::decode(job, worker.scratch()), *place.name,
                     place.offset_bytes + kFrameHeaderBytes);
@@ -91,6 +116,11 @@ Result<void> decode_packed(const OpenFile& file, const StoredRecord& stored,
     job.decoder = codec::find_decoder(record.codec);
   }
   job.info = info_of_packed(record);
+  Result<ByteView> base = base_values(file, record, 0, out);
+  if (!base) {
+    return std::move(base).error().in_record(std::string(name));
+  }
+  job.info.base = *base;
   job.payload = ByteView(pack.frame).subspan(stored.pack_offset, stored.payload_bytes);
   job.out = out;
   return of_payload(codec::decode(job, worker.scratch()), name,

@@ -4,12 +4,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/forks/forks.hpp"
+#include "cfck/base.hpp"
 #include "cfck/reader.hpp"
 #include "codec/codec.hpp"
+#include "format/bases/find_base.hpp"
 #include "format/container/container.hpp"
 #include "format/read/chunks/read_workers.hpp"
 
@@ -43,14 +46,23 @@ struct OpenFile {
   std::uint64_t dead_bytes = 0;
   std::uint64_t max_decoded_bytes = 0;
   Digest content_digest = {};
+  // What records are stored against; nullptr where there is no need, and where `base_missing` says
+  // why there is none.
+  std::shared_ptr<const Base> base;
+  std::optional<Error> base_missing;
 
-  static Result<std::unique_ptr<OpenFile>> open(const ByteSource& source, DecodeOptions options);
+  // `chain` has the files that are stored against this one.
+  static Result<std::unique_ptr<OpenFile>> open(const ByteSource& source, DecodeOptions options,
+                                                const BaseChain& chain = {});
 
   // Returns the record itself, or the base of a duplicate or an alias. Requires: one of this file.
   const StoredRecord& base_of(const Record& record) const;
   // Returns the record of this file that `record` is, or is a copy of. kInvalidArgument for any
   // other.
   Result<const Record*> own(const Record& record) const;
+  // Checks that what the record is stored against is there, if it is. Errors: those of
+  // Reader::check_base().
+  Result<void> check_base(const StoredRecord& stored) const;
   // kLimitExceeded where one call would return or need more than allowed.
   Result<void> check_decoded_bytes(std::uint64_t n_bytes, const std::string& name) const;
 

@@ -153,7 +153,7 @@ void Planner::add_range(const Members& members, const CoveredPlaces& places) {
     make_alias(*member, plan_.families.size(), member->view.start - places.start(),
                tensors_[member->tensor].strides);
     if (member->tensor == family.base) {
-      plan_.tensors[member->tensor].storage = PlannedTensor::Storage::kBase;
+      plan_.tensors[member->tensor].storage = PlannedTensor::Storage::kMissingBase;
     }
   }
   plan_.families.push_back(std::move(family));
@@ -186,7 +186,7 @@ void Planner::add_compact(const Members& members, CoveredPlaces places) {
     if (!family.base && member->n_elems == places.n_places() &&
         is_contiguous(tensor.shape, strides)) {
       family.base = member->tensor;
-      plan_.tensors[member->tensor].storage = PlannedTensor::Storage::kBase;
+      plan_.tensors[member->tensor].storage = PlannedTensor::Storage::kMissingBase;
     }
   }
   family.dtype = members.front()->dtype;
@@ -206,7 +206,7 @@ void Planner::add_copies(const Members& members) {
   for (const Placed* member : members) {
     make_alias(*member, plan_.families.size(), 0, contiguous_strides(tensor.shape));
   }
-  plan_.tensors[first.tensor].storage = PlannedTensor::Storage::kBase;
+  plan_.tensors[first.tensor].storage = PlannedTensor::Storage::kMissingBase;
   plan_.families.push_back({first.dtype, tensor.data, first.n_elems, nullptr, first.tensor});
 }
 

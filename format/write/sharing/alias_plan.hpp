@@ -29,11 +29,11 @@ struct PlannedTensor {
   enum class Storage : std::uint8_t {
     kAlone,     // contiguous, shares with no other
     kGathered,  // not contiguous, shares with no other: stored contiguous
-    kBase,      // its elements in their order are the memory of its family
+    kMissingBase,      // its elements in their order are the memory of its family
     kAlias,     // elements of its family's memory
   };
   Storage storage = Storage::kAlone;
-  std::size_t family = 0;            // kBase, kAlias
+  std::size_t family = 0;            // kMissingBase, kAlias
   std::uint64_t element_offset = 0;  // kAlias: in the family's memory
   std::vector<std::uint64_t> strides;
 };

@@ -8,6 +8,7 @@ from ..errors import (
     InvalidArgumentError,
     IoError,
     LimitExceededError,
+    MissingBaseError,
     MissingFileError,
     OutOfMemoryError,
     UnsupportedError,
@@ -15,6 +16,7 @@ from ..errors import (
 
 _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (MissingFileError, 3),
+    (MissingBaseError, 3),
     (ExistsError, 8),
     (InvalidArgumentError, 2),
     (OSError, 3),

@@ -11,7 +11,7 @@ from .. import _native
 from .._common.near import advice_for_name
 from .._common.progress import Progress
 from .._frameworks.framework import Framework, TensorT, row_major
-from .._options.kinds import OpenOptions, ReadOptions
+from .._options.kinds import LoadBytesOptions, OpenOptions, ReadOptions
 from .._options.signatures import complete
 from ..errors import LimitExceededError, NotFoundError
 from .loading import Loading, bytes_to_decode, shift
@@ -52,7 +52,7 @@ class Archive:
         cls, data: object, options: ReadOptions, target: torch.device | None = None
     ) -> Archive:
         """``target``: where tensors go, so that bytes which are there already may stay."""
-        reading = Reading.of(complete(ReadOptions, options))
+        reading = Reading.of(complete(LoadBytesOptions, options))
         return cls(open_bytes(data, reading, target), reading)
 
     def names(self) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import typing
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, runtime_checkable
 
 from .. import _native
 from .._common.progress import Progress
@@ -97,6 +97,9 @@ class RuleOptions(TensorOptions, total=False):
 
     force: bool
 
+
+# Tensors by name: a dict, or a torch.nn.Module.
+BaseTensors = Any
 
 # The first rule that matches a name counts.
 Rules = Mapping[str, RuleOptions] | Sequence[tuple[str, RuleOptions]]
@@ -211,11 +214,16 @@ class SaveBytesOptions(RefineOptions, total=False):
     """The options of save() and update(): those of SaveOptions but for the ones of whole files.
 
     calibration: what cfck.calibrate returns for this model, or the path of its file.
+    base: tensors that whoever loads the file will have, by name: a dict, a model, or the path of a
+        .cfck file. A tensor that has one of its name, dtype and shape there is stored as the
+        difference where that takes fewer bytes; every bit is kept. A file remembers the name of the
+        base, and load_file() looks for it beside the file; see docs/patches.md. Not for update().
     progress: called as progress(done_bytes, total_bytes, name), of decoded bytes; what it raises
         ends the call. True: a bar on stderr.
     """
 
     calibration: NativeCalibration | str | os.PathLike[str] | None
+    base: BaseTensors | str | os.PathLike[str] | None
     progress: Progress | bool | None
 
 
@@ -240,7 +248,7 @@ class LimitOptions(TypedDict, total=False):
         times the file) of each file.
     limits: raises or lowers what the file may make this call hold in memory, by name: a dict of
         "max_decoded_bytes", "max_attachment_bytes", "max_index_bytes", "max_metadata_bytes",
-        "max_records"; numbers, or sizes as "60MB". See docs/limits.md.
+        "max_records", "max_bases"; numbers, or sizes as "60MB". See docs/limits.md.
     """
 
     threads: int
@@ -263,7 +271,17 @@ class ReadOptions(LimitOptions, total=False):
     decode: Literal["auto", "device", "host"]
 
 
-class LoadBytesOptions(ReadOptions, total=False):
+class BaseOptions(TypedDict, total=False):
+    """The option of calls that read whole files, or their bytes.
+
+    base: what a file is stored against, if it is, in place of the file that it names: tensors by
+        name, a model, or the path of a file or folder of any format.
+    """
+
+    base: BaseTensors | str | os.PathLike[str] | None
+
+
+class LoadBytesOptions(ReadOptions, BaseOptions, total=False):
     """The options of load().
 
     progress: called as progress(done_bytes, total_bytes, name), of decoded bytes; what it raises
@@ -278,16 +296,19 @@ class FileOptions(TypedDict, total=False):
 
     backend: "pread" reads private copies; "mmap" maps the file, which kills the process if another
         one truncates it meanwhile.
+    base_dirs: folders in which the file that a file is stored against is looked for, after the
+        folder of that file.
     only_tensors: take the tensors of a file of PyTorch, numpy, HDF5 or Keras alone, without the
         containers and plain values around them, and leave out what is refused otherwise, such as
         objects of classes. Nothing in the file is executed; a LeftOutWarning names what is missing.
     """
 
     backend: Literal["pread", "mmap"]
+    base_dirs: Sequence[str | os.PathLike[str]]
     only_tensors: bool
 
 
-class OpenOptions(ReadOptions, FileOptions, total=False):
+class OpenOptions(ReadOptions, BaseOptions, FileOptions, total=False):
     """The options of safe_open(): those of LoadOptions but for ``progress``."""
 
 

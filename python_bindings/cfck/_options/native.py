@@ -11,6 +11,7 @@ from .. import _native
 from .._common.checks import as_integer, check_utf8
 from .._common.paths import native_path
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
+from .bases import native_base
 from .kinds import EffortOptions, NativeCalibration, RuleOptions, TensorOptions
 from .signatures import instead
 
@@ -55,6 +56,7 @@ def native_options(
         entropy=options["entropy"],
         level=options["level"],
         learned_steps=list((learned or {}).items()),
+        base=native_base(options.get("base")),
     )
 
 

@@ -13,6 +13,7 @@ from .. import _native
 from .._common.progress import Progress, byte_listener
 from ..errors import InvalidArgumentError
 from .kinds import (
+    BaseOptions,
     CompressOptions,
     EffortOptions,
     FileOptions,
@@ -61,9 +62,11 @@ _ORDER = (
     "chunk_elems",
     "size",
     "calibration",
+    "base",
     "rules",
     "prefetch",
     "backend",
+    "base_dirs",
     "only_tensors",
     "threads",
     "verify",
@@ -147,13 +150,14 @@ declare(
     written_once=False,
 )
 declare(RefineOptions, CompressOptions, size=None, rules=None)
-declare(SaveBytesOptions, RefineOptions, calibration=None, progress=None)
+declare(SaveBytesOptions, RefineOptions, calibration=None, base=None, progress=None)
 declare(SaveOptions, SaveBytesOptions, verify=False, fsync=True)
 declare(LimitOptions, threads=0, max_decoded_bytes=0, limits=None)
 declare(ReadOptions, LimitOptions, verify=True, decode="auto")
-declare(LoadBytesOptions, ReadOptions, progress=None)
-declare(FileOptions, backend="pread", only_tensors=False)
-declare(OpenOptions, ReadOptions, FileOptions)
+declare(BaseOptions, base=None)
+declare(LoadBytesOptions, ReadOptions, BaseOptions, progress=None)
+declare(FileOptions, backend="pread", base_dirs=(), only_tensors=False)
+declare(OpenOptions, ReadOptions, BaseOptions, FileOptions)
 declare(LoadOptions, OpenOptions, LoadBytesOptions)
 declare(StreamOptions, OpenOptions, prefetch=True, threads=1)
 

@@ -183,6 +183,7 @@ TEST(Open, LimitsAreSetByTheNamesInTheErrors) {
   EXPECT_TRUE(set_limit(limits, "max_records", 3));
   EXPECT_TRUE(set_limit(limits, "max_attachment_bytes", 4));
   EXPECT_TRUE(set_limit(limits, "max_decoded_bytes", 5));
+  EXPECT_TRUE(set_limit(limits, "max_bases", 7));
   EXPECT_EQ(limits.max_index_bytes, 1U);
   EXPECT_EQ(limits.max_metadata_bytes, 2U);
   EXPECT_EQ(limits.max_records, 3U);

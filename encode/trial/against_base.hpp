@@ -1,0 +1,36 @@
+// Tensors that may be stored against a base (cfck/base.hpp): the candidate, and a comparison with
+// lossless that costs next to nothing where the difference is small.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "encode/trial/candidates.hpp"
+
+namespace cfck::encode {
+
+// Returns the candidate of the codec for differences; nullopt where the tensor has nothing in the
+// base, or the options name another codec or let it lose something.
+std::optional<Candidate> base_candidate(const EncodePlan& plan);
+
+// True if chunks of the candidate are encoded against the base.
+bool needs_base(const Candidate& candidate) noexcept;
+
+// Returns the values of a chunk's range in the base: in place, or in memory of the worker that is
+// valid until its next use. Requires: plan.base_tensor. Errors: those of Base::read(), with the name
+// of the tensor.
+Result<ByteView> base_values(const EncodePlan& plan, std::uint64_t offset_bytes,
+                             std::uint64_t n_bytes, WorkerMemory& memory);
+
+// Estimates the bytes that a chunk takes losslessly from its first values. Keeps memory.encoded.
+Result<std::uint64_t> estimate_lossless(const EncodePlan& plan, std::uint64_t chunk,
+                                        ByteView values, WorkerMemory& memory);
+
+// True if differences take so much less than lossless is estimated to take that it need not be
+// tried: patches are made after every step of a training.
+constexpr bool is_clearly_smaller(std::uint64_t difference_bytes,
+                                  std::uint64_t lossless_bytes) noexcept {
+  return difference_bytes <= lossless_bytes / 2;
+}
+
+}  // namespace cfck::encode

@@ -1,0 +1,48 @@
+// Patches: files that are stored against a base, applied to that base where it lies in memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cfck/dtype.hpp"
+#include "cfck/export.hpp"
+#include "cfck/io.hpp"
+#include "cfck/options.hpp"
+#include "cfck/reader.hpp"
+#include "cfck/status.hpp"
+#include "cfck/tensor.hpp"
+
+namespace cfck {
+
+// A contiguous tensor of the caller, which a patch changes. Nothing is owned.
+struct PatchedTensor {
+  std::string name;
+  DType dtype = DType::kU8;
+  Shape shape;
+  MutableBytes data;  // exactly n_bytes(dtype, shape) bytes
+};
+
+struct ApplyReport {
+  // Names of the tensors that have other values than before, and of those that share elements with
+  // one of them, in the order of the patch.
+  std::vector<std::string> changed;
+};
+
+// Gives `tensors` the values of the .cfck file in `patch`: all of them or none. Everything is
+// decoded and proven by its digest, chunk by chunk, before the first value is written; this takes
+// memory for the patch and a few chunks, not for another copy of the tensors. A file that is stored
+// against nothing will do too. Nobody else may read or write the tensors meanwhile. `progress` counts
+// the bytes that were proven, and may cancel until all are.
+//
+// Errors, after which the tensors are as they were: kMissingBase, with the name of the tensor, where names,
+// dtypes, shapes or values are not those that the patch was made for; kInvalidArgument for memory
+// of the wrong size and for tensors that share memory, but not in the patch; those of opening and
+// reading a file. kOutOfMemory says if it came so late that only some tensors have new values.
+CFCK_API Result<ApplyReport> apply_patch(const ByteSource& patch,
+                                         std::span<const PatchedTensor> tensors,
+                                         DecodeOptions options = {},
+                                         const ReadProgress& progress = {});
+
+}  // namespace cfck

@@ -1,0 +1,184 @@
+"""Patches: made of two versions of the same tensors, and applied where the first one lies."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from .. import _native
+from .._common.checks import check_metadata
+from .._common.paths import native_path
+from .._common.progress import byte_listener
+from .._frameworks.choose import framework_of
+from .._frameworks.framework import Framework
+from .._options.bases import HostMemory, contiguous_copy, tensors_of
+from .._options.kinds import LoadBytesOptions, SaveBytesOptions, Unpack
+from .._options.native import native_options
+from .._options.signatures import chosen, complete, split_progress, takes
+from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
+from .opening import readable
+from .reading import Reading
+from .save import write_prepared_bytes
+from .summary import warn_of_losses
+
+
+@takes(SaveBytesOptions)
+def patch(
+    old: Any,
+    new: Any,
+    metadata: Mapping[str, str] | None = None,
+    *,
+    options: SaveBytesOptions | None = None,
+    **fields: Unpack[SaveBytesOptions],
+) -> bytes:
+    """Makes a patch: the tensors of ``new`` for somebody who has those of ``old``.
+
+    Args:
+        old: what the receiver has: names to tensors, a model, or the path of a file or folder of
+            any format.
+        new: likewise. Tensors without one of their name, dtype and shape in ``old`` are stored
+            whole.
+        metadata: str to str, kept beside the tensors; a path has its own.
+        options: how to store the tensors: a dict, or cfck.SaveOptions.
+
+    Returns:
+        The bytes of a .cfck file, which apply(), load() with ``base``, ``cfck apply`` and
+        ``cfck inspect`` read.
+
+    Raises:
+        CfckError: what save() and load_file() raise.
+    """
+    chosen_options = chosen(SaveBytesOptions, options, fields)
+    if chosen_options.get("base") is not None:
+        raise InvalidArgumentError("the base of a patch is its first argument; leave out base")
+    against: SaveBytesOptions = {**chosen_options, "base": old}
+    if isinstance(new, str | os.PathLike):
+        return _patch_of_path(new, metadata, against)
+    tensors = tensors_of(new, "new")
+    if not tensors:
+        raise InvalidArgumentError("there are no tensors to make a patch of")
+    framework: Framework[Any] = framework_of(next(iter(tensors.values())))
+    return write_prepared_bytes(framework.prepare(tensors), metadata, against)[0]
+
+
+@takes(LoadBytesOptions)
+def apply(
+    tensors: Any,
+    patch: Any,
+    *,
+    options: LoadBytesOptions | None = None,
+    **fields: Unpack[LoadBytesOptions],
+) -> list[str]:
+    """Gives tensors the values of a patch, in place: all of them or none.
+
+    Everything is decoded and proven by its digest before the first value is written, chunk by
+    chunk, without a second copy of the tensors. Tensors of other devices, and those that are not
+    contiguous, are copied to the host and, where they changed, back. Nobody else may read or write
+    the tensors meanwhile.
+
+    Args:
+        tensors: what patch() was given as ``old``: names to tensors, or a model.
+        patch: its bytes, or the path of a file with them. A file that is stored against nothing
+            will do too.
+        options: how to read: a dict, or cfck.LoadOptions.
+
+    Returns:
+        The names of the tensors that have other values than before, and of those that share
+        elements with one of them.
+
+    Raises:
+        CfckError: MissingBaseError, with ``record``, the name of the tensor, where names, dtypes,
+            shapes or values are not those that the patch was made for; ChecksumError, CorruptError,
+            TruncatedError for damage; MissingFileError. Nothing has changed then.
+    """
+    reading, progress = split_progress(chosen(LoadBytesOptions, options, fields))
+    checked = Reading.of(complete(LoadBytesOptions, reading))
+    if checked.base is not None:
+        raise InvalidArgumentError("the base of a patch is what it changes; leave out base")
+    targets = _Targets(tensors_of(tensors, "what a patch changes"))
+    data = readable(_bytes_of(patch))
+    changed = _native.apply_patch(
+        data.ctypes.data,
+        data.nbytes,
+        targets.described,
+        threads=checked.threads,
+        verify=checked.verify,
+        max_decoded_bytes=checked.max_decoded_bytes,
+        limits=checked.limits,
+        progress=progress,
+        total_bytes=targets.total_bytes,
+    )
+    targets.finish(changed)
+    return changed
+
+
+def _patch_of_path(
+    new: str | os.PathLike[str], metadata: Mapping[str, str] | None, options: SaveBytesOptions
+) -> bytes:
+    if check_metadata(metadata):
+        raise InvalidArgumentError("a file has its own metadata; leave out metadata")
+    checked = complete(SaveBytesOptions, options)
+    native = native_options(checked)
+    try:
+        data, summary = _native.write_archive(
+            native_path(new), options=native, progress=byte_listener(checked["progress"], "patch")
+        )
+    except NotFoundError as error:
+        raise _missing(new, error) from None
+    warn_of_losses(summary, native)
+    return data
+
+
+def _bytes_of(patch: Any) -> Any:
+    if not isinstance(patch, str | os.PathLike):
+        return patch
+    try:
+        return pathlib.Path(patch).read_bytes()
+    except FileNotFoundError as error:
+        raise _missing(patch, error) from None
+
+
+def _missing(path: str | os.PathLike[str], error: Exception) -> MissingFileError:
+    name = os.fsdecode(path)
+    what = error if os.path.exists(name) else name
+    return MissingFileError(f"No such file or directory: {what}", filename=name)
+
+
+class _Targets:
+    """The tensors that a patch changes: in place, or by way of a copy on the host."""
+
+    def __init__(self, tensors: Mapping[str, Any]) -> None:
+        self.described: list[HostMemory] = []
+        self.total_bytes = 0
+        self._tensors = tensors
+        self._copies: dict[str, Any] = {}
+        self._framework: Framework[Any] | None = None
+        for name, tensor in tensors.items():
+            self._framework = self._framework or framework_of(tensor)
+            self._add(self._framework, name, tensor)
+
+    def _add(self, framework: Framework[Any], name: str, tensor: Any) -> None:
+        dtype, shape = framework.describe(tensor)
+        address = framework.target(tensor, dtype, shape, name)
+        if address is not None:
+            self.described.append((name, dtype, shape, address))
+        else:
+            self._copies[name], described = contiguous_copy(framework, name, tensor)
+            self.described.append(described)
+        self.total_bytes += _native.tensor_bytes(dtype, list(shape))
+
+    def finish(self, changed: list[str]) -> None:
+        """Tells the library of tensors that were written to, and copies the others back."""
+        if self._framework is None:
+            return
+        described = {memory[0]: memory for memory in self.described}
+        for name in changed:
+            tensor = self._tensors[name]
+            if name not in self._copies:
+                self._framework.wrote(tensor)
+                continue
+            _, dtype, shape, _ = described[name]
+            copy = self._framework.finish(self._copies[name], dtype, shape)
+            self._framework.copy(tensor, copy)

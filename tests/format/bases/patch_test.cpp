@@ -1,0 +1,184 @@
+// Patches, applied to tensors in memory.
+#include "cfck/patch.hpp"
+
+#include "tests/format/bases/stepped.hpp"
+#include "tests/support/sample_tensors.hpp"
+
+namespace cfck::test {
+namespace {
+
+std::vector<PatchedTensor> targets_of(Tensors& tensors) {
+  std::vector<PatchedTensor> targets;
+  for (auto& [name, tensor] : tensors) {
+    targets.push_back({name, tensor.dtype, tensor.shape, tensor.values});
+  }
+  return targets;
+}
+
+Result<ApplyReport> apply_to(const Bytes& patch, Tensors& tensors, DecodeOptions options = {},
+                          const ReadProgress& progress = {}) {
+  return apply_patch(MemorySource(patch), targets_of(tensors), std::move(options), progress);
+}
+
+// Applies the patch, which must fail and change nothing.
+Error refused(const Bytes& patch, Tensors tensors, const ReadProgress& progress = {}) {
+  const Tensors before = tensors;
+  const Result<ApplyReport> report = apply_to(patch, tensors, {}, progress);
+  EXPECT_EQ(values_of(tensors), values_of(before));
+  EXPECT_FALSE(report);
+  return report ? Error{} : report.error();
+}
+
+TEST(Patch, ChangesTensorsWhereTheyAre) {
+  const Tensors old = old_tensors();
+  const Tensors now = new_tensors(old);
+  const Bytes patch = file_of(now, base_of(old));
+  for (const unsigned threads : {1U, 3U}) {
+    Tensors tensors = old;
+    const ApplyReport report = take(apply_to(patch, tensors, {.threads = threads}));
+    EXPECT_EQ(values_of(tensors), values_of(now));
+    EXPECT_EQ(report.changed, (std::vector<std::string>{"large", "middle", "small", "steps"}));
+    // The tensors are others now.
+    const Error again = refused(patch, tensors);
+    EXPECT_EQ(again.code, ErrorCode::kMissingBase);
+    EXPECT_EQ(again.record, "large");
+  }
+}
+
+TEST(Patch, FilesThatStandAloneAreAppliedToo) {
+  Tensors tensors = old_tensors();
+  const Tensors now = new_tensors(tensors);
+  const ApplyReport report = take(apply_to(file_of(now), tensors));
+  EXPECT_EQ(values_of(tensors), values_of(now));
+  EXPECT_EQ(report.changed, (std::vector<std::string>{"large", "middle", "small", "steps"}));
+}
+
+TEST(Patch, TensorThatChangedInBetweenIsNamed) {
+  const Tensors old = old_tensors();
+  const Bytes patch = file_of(new_tensors(old), base_of(old));
+  for (const char* name : {"large", "middle", "same", "small"}) {
+    Tensors tensors = old;
+    tensors[name].values.back() ^= std::byte{0x40};
+    const Error error = refused(patch, tensors);
+    EXPECT_EQ(error.code, ErrorCode::kMissingBase);
+    EXPECT_EQ(error.record, name);
+  }
+}
+
+TEST(Patch, NamesShapesAndTypesMustAgree) {
+  const Tensors old = old_tensors();
+  const Bytes patch = file_of(new_tensors(old), base_of(old));
+  Tensors tensors = old;
+  tensors.erase("same");
+  EXPECT_EQ(refused(patch, tensors).record, "same");
+  tensors = old;
+  tensors["another"] = tensors["small"];
+  EXPECT_EQ(refused(patch, tensors).record, "another");
+  tensors = old;
+  tensors["large"].shape = {700, 1000};
+  EXPECT_EQ(refused(patch, tensors).code, ErrorCode::kMissingBase);
+  tensors = old;
+  tensors["large"].dtype = DType::kF16;
+  EXPECT_EQ(refused(patch, tensors).record, "large");
+  tensors = old;
+  tensors["large"].values.pop_back();
+  EXPECT_EQ(refused(patch, tensors).code, ErrorCode::kInvalidArgument);
+}
+
+TEST(Patch, DamageChangesNothing) {
+  const Tensors old = old_tensors();
+  const Bytes patch = file_of(new_tensors(old), base_of(old));
+  Random random(5);
+  for (int i = 0; i < 60; ++i) {
+    Bytes damaged = patch;
+    damaged[random.below(damaged.size())] ^=
+        static_cast<std::byte>(1 + random.below(255));
+    EXPECT_NE(refused(damaged, old).code, ErrorCode::kInternal);
+    damaged = patch;
+    damaged.resize(random.below(damaged.size()));
+    EXPECT_NE(refused(damaged, old).code, ErrorCode::kInternal);
+  }
+}
+
+TEST(Patch, MayBeCancelledUntilEverythingIsProven) {
+  const Tensors old = old_tensors();
+  const Tensors now = new_tensors(old);
+  const Bytes patch = file_of(now, base_of(old));
+  EXPECT_EQ(refused(patch, old, [](std::uint64_t, std::string_view) { return false; }).code,
+            ErrorCode::kCancelled);
+  std::uint64_t last = 0;
+  std::uint64_t total = 0;
+  for (const auto& [name, tensor] : old) {
+    total += tensor.values.size();
+  }
+  Tensors tensors = old;
+  take(apply_to(patch, tensors, {}, [&](std::uint64_t done, std::string_view) {
+    last = done;
+    return true;
+  }));
+  EXPECT_EQ(last, total);
+}
+
+TEST(Patch, TiedTensorsAreWrittenOnce) {
+  Bytes storage = stepped(weights(1, 60000), 1, 1);
+  const Bytes before = storage;
+  const Bytes after = stepped(storage, 3, 40);
+  const auto tied = [](const Bytes& values) {
+    return std::vector<StridedTensor>{
+        {"head", DType::kBF16, {300, 400}, {400, 1}, values.data()},
+        {"embedding", DType::kBF16, {300, 400}, {400, 1}, values.data()},
+        {"rows", DType::kBF16, {10, 400}, {400, 1}, values.data() + 2 * 400 * 20}};
+  };
+  const std::vector<NamedTensor> base = {
+      {"head", {DType::kBF16, {300, 400}, before}},
+      {"embedding", {DType::kBF16, {300, 400}, before}},
+      {"rows", {DType::kBF16, {10, 400}, ByteView(before).subspan(2 * 400 * 20, 2 * 400 * 10)}}};
+  EncodeOptions options;
+  options.base = take(base_in_memory(base));
+  const Bytes patch = write_file(
+      [&](Writer& writer) { expect_ok(writer.add_tensors(tied(after))); }, options);
+  const auto targets = [](Bytes& head, Bytes& embedding, MutableBytes rows) {
+    return std::vector<PatchedTensor>{{"head", DType::kBF16, {300, 400}, head},
+                                      {"embedding", DType::kBF16, {300, 400}, embedding},
+                                      {"rows", DType::kBF16, {10, 400}, rows}};
+  };
+  // As in the patch, and each in memory of its own.
+  take(apply_patch(MemorySource(patch),
+                   targets(storage, storage,
+                           MutableBytes(storage).subspan(2 * 400 * 20, 2 * 400 * 10))));
+  EXPECT_EQ(storage, after);
+  Bytes head = before;
+  Bytes embedding = before;
+  Bytes rows(before.begin() + 2 * 400 * 20, before.begin() + 2 * 400 * 30);
+  take(apply_patch(MemorySource(patch), targets(head, embedding, rows)));
+  EXPECT_EQ(head, after);
+  EXPECT_EQ(embedding, after);
+  EXPECT_TRUE(std::equal(rows.begin(), rows.end(), after.begin() + 2 * 400 * 20));
+  // Memory that is shared otherwise than in the patch.
+  Bytes other = before;
+  const auto mixed =
+      targets(other, other, MutableBytes(other).subspan(2 * 400 * 21, 2 * 400 * 10));
+  EXPECT_EQ(apply_patch(MemorySource(patch), mixed).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(other, before);
+}
+
+TEST(Patch, SharedMemoryThatThePatchDoesNotShareIsRefused) {
+  Tensors old = old_tensors();
+  old["twin"] = old["middle"];
+  Tensors now = new_tensors(old);
+  const Bytes patch = file_of(now, base_of(old));
+  std::vector<PatchedTensor> targets = targets_of(old);
+  for (PatchedTensor& target : targets) {
+    if (target.name == "twin") {
+      target.data = old["middle"].values;
+    }
+  }
+  const Tensors before = old;
+  const auto result = apply_patch(MemorySource(patch), targets);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(values_of(old), values_of(before));
+}
+
+}  // namespace
+}  // namespace cfck::test
