@@ -128,11 +128,10 @@ bool DeltaHeader::has_dense() const {
 ClassRanges DeltaHeader::ranges() const {
   ClassRanges ranges;
   ranges.key_mask = format.key_mask();
+  ranges.key_shift = format.key_shift;
   ranges.may_have_high_bit = !format.is_float && format.bits == 8 * word_bytes();
   ranges.n_classes = n_classes;
-  for (unsigned c = 1; c < n_classes; ++c) {
-    ranges.thresholds[c] = std::uint64_t{thresholds[c]} << format.key_shift;
-  }
+  ranges.thresholds = thresholds;
   return ranges;
 }
 

@@ -6,7 +6,6 @@
 #include "codec/delta/active_spans.hpp"
 #include "codec/delta/dense_symbols.hpp"
 #include "codec/delta/encode_scratch.hpp"
-#include "codec/delta/raw_writer.hpp"
 #include "codec/delta/sparse_writer.hpp"
 #include "codec/entropy/rans/writer.hpp"
 
@@ -144,7 +143,7 @@ class ClassesEncoder {
   // Calls `action` with the first block of a tile, the number of blocks, and their masks.
   template <class Action>
   void each_tile(Action&& action) {
-    ClassMasks masks[kDeltaTileBlocks];
+    ClassMasks masks[kDeltaTileBlocks] = {};
     for (const ActiveSpan& span : memory_.active) {
       const std::uint64_t end = span.first_block + span.n_blocks;
       for (std::uint64_t b = span.first_block; b < end; b += kDeltaTileBlocks) {
@@ -161,9 +160,10 @@ class ClassesEncoder {
       return;
     }
     std::array<std::uint64_t, kMaxDeltaClasses> counts{};
-    each_tile([&](std::uint64_t, std::uint64_t n, const ClassMasks* masks) {
-      kernels_.count(masks, n, h_.n_classes, counts.data());
-    });
+    for (const ActiveSpan& span : memory_.active) {
+      kernels_.count(base_ + span.first_block * kBlockBytes,
+                     units_of(span.first_block, span.n_blocks), ranges_, counts.data());
+    }
     for (unsigned c = 0; c < h_.n_classes; ++c) {
       if (!h_.classes[c].is_dense()) {
         continue;
@@ -179,24 +179,27 @@ class ClassesEncoder {
   void list() {
     changes_ = memory_.changes.reserve(n_changed_);
     walk_.next = changes_;
+    walk_.n_classes = h_.n_classes;
     DenseCursors<std::byte> dense;
-    std::byte* next = memory_.differences.reserve(n_symbols_ * sizeof(Word));
+    std::byte* next =
+        memory_.differences.reserve(n_symbols_ * sizeof(Word) + h_.n_classes * kDenseSlack);
     for (unsigned c = 0; c < h_.n_classes; ++c) {
       if (h_.classes[c].is_dense()) {
+        differences_[c] = next;
         dense.numbers[dense.n_classes] = static_cast<std::uint8_t>(c);
         dense.next[dense.n_classes++] = next;
-        next += n_dense_[c] * sizeof(Word);
+        next += n_dense_[c] * sizeof(Word) + kDenseSlack;
       } else {
-        walk_.numbers[walk_.n_classes++] = static_cast<std::uint8_t>(c);
+        walk_.sparse |= 1u << c;
       }
     }
     each_tile([&](std::uint64_t b, std::uint64_t n, const ClassMasks* masks) {
-      if (walk_.n_classes != 0) {
+      if (walk_.sparse != 0) {
         kernels_.list_changes(masks, changed_ + b, n, static_cast<std::uint32_t>(b * kDeltaBlock),
                               walk_);
       }
       if (dense.n_classes != 0) {
-        kernels_.list_differences(masks, n, h_.format, base_ + b * kBlockBytes,
+        kernels_.list_differences(masks, units_of(b, n), h_.format, base_ + b * kBlockBytes,
                                   values_ + b * kBlockBytes, dense);
       }
     });
@@ -207,71 +210,44 @@ class ClassesEncoder {
     if (h_.format.bits <= kMaxDenseLength + 1) {
       return 0;
     }
-    // Two tables, so that equal neighbours do not wait for each other.
-    std::array<std::array<std::uint32_t, 65>, 2> lengths{};
-    for (std::size_t i = 0; i < n; ++i) {
-      const std::uint64_t magnitude = words_.magnitude(load<Word>(differences + i * sizeof(Word)));
-      ++lengths[i % 2][static_cast<std::size_t>(std::bit_width(magnitude - (magnitude != 0)))];
-    }
-    std::size_t n_above = 0;
-    unsigned length = 64;
-    for (; length > kMaxDenseLength; --length) {
-      n_above += lengths[0][length] + lengths[1][length];
-      if (n_above > n / kEscapeShare) {
-        break;
+    for (unsigned length = kernels_.longest(differences, n, h_.format); length > kMaxDenseLength;
+         length -= kCountedLengths) {
+      std::uint32_t counts[kCountedLengths];
+      kernels_.count_long(differences, n, h_.format, length, counts);
+      for (unsigned i = 0; i < kCountedLengths && length - i > kMaxDenseLength; ++i) {
+        if (counts[i] > n / kEscapeShare) {
+          return length - i - kMaxDenseLength;
+        }
       }
     }
-    return length - kMaxDenseLength;
+    return 0;
   }
 
   void code_dense() {
-    memory_.escapes.clear();
     memory_.coded.clear();
     if (n_symbols_ == 0) {
       return;
     }
     const std::size_t n_groups = (n_symbols_ + kGroupSize - 1) / kGroupSize;
     std::uint8_t* const symbols = memory_.symbols.reserve(n_groups * (kGroupSize + 1));
-    std::uint8_t* next = symbols;
-    const std::byte* differences = memory_.differences.reserve(0);
     // Raw bits of a symbol are no more than the sign and those of its unit.
     const std::size_t n_room = n_symbols_ * (sizeof(Word) + 1) + 2 * sizeof(std::uint64_t);
-    RawWriter raw(memory_.raw.reserve(n_room));
+    std::byte* const raw = memory_.raw.reserve(n_room);
+    std::byte* const escapes = memory_.escapes.reserve(n_symbols_ * sizeof(Word));
+    DenseOutput out{symbols, escapes, {raw, 0, 0}};
     for (unsigned c = 0; c < h_.n_classes; ++c) {
       const std::size_t n = n_dense_[c];
       if (n != 0) {
-        const unsigned low_width = low_width_of(differences, n);
+        const unsigned low_width = low_width_of(differences_[c], n);
         h_.classes[c] = DeltaClass::dense(low_width);
-        write_differences(differences, n, low_width, next, raw);
-        next += n;
-        differences += n * sizeof(Word);
+        kernels_.code_differences(differences_[c], n, h_.format, low_width, out);
       }
     }
-    const std::byte* const end = raw.finish();
-    raw_ = {memory_.raw.reserve(0), end};
+    // The last byte is filled up with zeros.
+    *out.raw.next = static_cast<std::byte>(out.raw.bits);
+    raw_ = {raw, out.raw.next + (out.raw.n_bits != 0 ? 1 : 0)};
+    escapes_ = {escapes, out.escapes};
     append_symbols(symbols, symbols + n_groups * kGroupSize);
-  }
-
-  void write_differences(const std::byte* differences, std::size_t n, unsigned low_width,
-                         std::uint8_t* symbols, RawWriter& raw) {
-    for (std::size_t i = 0; i < n; ++i) {
-      const std::byte* const at = differences + i * sizeof(Word);
-      const Word difference = load<Word>(at);
-      if (difference == 0) {
-        symbols[i] = 0;
-        continue;
-      }
-      const std::uint64_t magnitude = words_.magnitude(difference);
-      const unsigned symbol = dense_symbol(magnitude, low_width);
-      symbols[i] = static_cast<std::uint8_t>(symbol);
-      if (symbol == kDenseEscape) [[unlikely]] {
-        memory_.escapes.insert(memory_.escapes.end(), at, at + sizeof(Word));
-        continue;
-      }
-      const unsigned n_bits = dense_bucket(symbol, low_width).n_bits;
-      const std::uint64_t low = (magnitude - 1) & ((std::uint64_t{1} << n_bits) - 1);
-      raw.put(words_.is_negative(difference), low, n_bits);
-    }
   }
 
   void append_symbols(std::uint8_t* symbols, std::uint8_t* places) {
@@ -284,7 +260,7 @@ class ClassesEncoder {
     const std::size_t n_tail = tail_bytes(runs.n_sets, raw_.size());
     runs.tail = raw_.last(n_tail);
     append_rans_section(runs, scratch_, memory_.coded);
-    h_.n_escapes = static_cast<std::uint32_t>(memory_.escapes.size() / sizeof(Word));
+    h_.n_escapes = static_cast<std::uint32_t>(escapes_.size() / sizeof(Word));
     h_.coded_bytes = static_cast<std::uint32_t>(memory_.coded.size());
     h_.raw_bytes = static_cast<std::uint32_t>(raw_.size() - n_tail);
   }
@@ -316,8 +292,9 @@ class ClassesEncoder {
   std::array<std::uint32_t, kMaxDeltaClasses> turn_gaps(const SparseCounts& counts) {
     std::array<GapWidths, kMaxDeltaClasses> widths;
     std::array<std::uint32_t, kMaxDeltaClasses> shifts{};
-    std::array<std::uint32_t, kMaxDeltaClasses> following = walk_.since;
-    for (unsigned c = 0; c < kMaxDeltaClasses; ++c) {
+    std::array<std::uint32_t, kMaxDeltaClasses> following{};
+    for (unsigned c = 0; c < h_.n_classes; ++c) {
+      following[c] = walk_.since(c);
       widths[c] = GapWidths(counts.units[c] + following[c], counts.changes[c]);
       widths[c].add(0, counts.wide[c]);
       shifts[c] = counts.wide[c] != 0 ? 1 : 0;
@@ -327,8 +304,8 @@ class ClassesEncoder {
       std::swap(change->gap, following[c]);
       widths[c].add(std::uint64_t{change->gap} + shifts[c]);
     }
-    for (unsigned i = 0; i < walk_.n_classes; ++i) {
-      const unsigned c = walk_.numbers[i];
+    for (unsigned left = walk_.sparse; left != 0; left &= left - 1) {
+      const auto c = static_cast<unsigned>(std::countr_zero(left));
       widths[c].add(following[c]);
       h_.classes[c] = counts.changes[c] == 0
                           ? DeltaClass{}
@@ -339,7 +316,7 @@ class ClassesEncoder {
 
   void code_sparse() {
     memory_.sparse.clear();
-    if (walk_.n_classes == 0) {
+    if (walk_.sparse == 0) {
       return;
     }
     const std::array<std::uint32_t, kMaxDeltaClasses> first_gaps = turn_gaps(take_differences());
@@ -367,8 +344,8 @@ class ClassesEncoder {
   void assemble(std::vector<std::byte>& payload) const {
     payload.clear();
     append_delta_header(h_, memory_.active, payload);
-    for (const ByteView section : {ByteView(memory_.sparse), ByteView(memory_.coded),
-                                   ByteView(memory_.escapes), raw_.first(h_.raw_bytes)}) {
+    for (const ByteView section :
+         {ByteView(memory_.sparse), ByteView(memory_.coded), escapes_, raw_.first(h_.raw_bytes)}) {
       payload.insert(payload.end(), section.begin(), section.end());
     }
   }
@@ -387,7 +364,9 @@ class ClassesEncoder {
   DeltaChange* changes_ = nullptr;
   std::array<std::size_t, kMaxDeltaClasses> n_dense_{};
   std::size_t n_symbols_ = 0;
+  std::array<const std::byte*, kMaxDeltaClasses> differences_{};
   ByteView raw_;  // with the tail
+  ByteView escapes_;
 };
 
 }  // namespace

@@ -73,9 +73,9 @@ class ClassesDecoder {
     copy_blocks(first, first + n_blocks);
     std::byte* const values = out_.data() + first * block_bytes();
     if (dense_.n_classes != 0) {
-      kernels_.apply_dense(masks_, n_blocks, h_.format, dense_, values);
+      kernels_.apply_dense(masks_, units_of(first, n_blocks), h_.format, dense_, values);
     }
-    if (sparse_.n_classes != 0 && !kernels_.apply_sparse(masks_, n_blocks, sparse_, values)) {
+    if (h_.has_sparse() && !kernels_.apply_sparse(masks_, n_blocks, sparse_, values)) {
       return corrupt("the changes of the chunk end too early, or one is larger than its units",
                      sparse_at());
     }
@@ -90,6 +90,8 @@ class ClassesDecoder {
     std::copy_n(payload_.data() + sparse_at(), h_.sparse_bytes, bits);
     std::memset(bits + h_.sparse_bytes, 0, kSparseSlack);
     sparse_.format = h_.format;
+    sparse_.n_classes = h_.n_classes;
+    sparse_.left.fill(kNoChange);
     sparse_.bits = bits;
     sparse_.end = std::uint64_t{8} * h_.sparse_bytes;
     SparseReader in(bits, 0, sparse_.end);
@@ -100,9 +102,9 @@ class ClassesDecoder {
         if (in.is_past_end()) {
           return truncated("the chunk ends inside its changes", sparse_at() + h_.sparse_bytes);
         }
-        sparse_.classes[sparse_.n_classes++] = {gap, static_cast<std::uint8_t>(c),
-                                                static_cast<std::uint8_t>(one.width()),
-                                                one.is_wide()};
+        sparse_.left[c] = gap;
+        sparse_.widths[c] = static_cast<std::uint8_t>(one.width());
+        sparse_.are_wide[c] = one.is_wide();
       }
     }
     sparse_.position = in.position();
@@ -112,8 +114,8 @@ class ClassesDecoder {
   // Every gap must end behind the last unit of its class, and the string with its last byte.
   Result<void> finish_sparse() const {
     bool ends_well = sparse_.end - sparse_.position < 8;
-    for (unsigned i = 0; i < sparse_.n_classes; ++i) {
-      ends_well = ends_well && sparse_.classes[i].left == 0;
+    for (unsigned c = 0; c < h_.n_classes; ++c) {
+      ends_well = ends_well && (!h_.classes[c].is_sparse() || sparse_.left[c] == 0);
     }
     if (ends_well && sparse_.position % 8 != 0) {
       const auto last = static_cast<unsigned>(sparse_.bits[sparse_.position / 8]);
@@ -128,12 +130,8 @@ class ClassesDecoder {
   Result<void> open_dense() {
     std::array<std::uint64_t, kMaxDeltaClasses> counts{};
     for (const ActiveSpan& span : memory_.active) {
-      const std::uint64_t end = span.first_block + span.n_blocks;
-      for (std::uint64_t b = span.first_block; b < end; b += kDeltaTileBlocks) {
-        const std::uint64_t n = std::min<std::uint64_t>(kDeltaTileBlocks, end - b);
-        make_masks(b, n);
-        kernels_.count(masks_, n, h_.n_classes, counts.data());
-      }
+      kernels_.count(base_.data() + span.first_block * block_bytes(),
+                     units_of(span.first_block, span.n_blocks), ranges_, counts.data());
     }
     DenseSections sections;
     sections.coded_at = sparse_at() + h_.sparse_bytes;
@@ -165,7 +163,7 @@ class ClassesDecoder {
   const ClassRanges ranges_;
   SparseWalk sparse_;
   DenseCursors<const std::byte> dense_;
-  ClassMasks masks_[kDeltaTileBlocks];
+  ClassMasks masks_[kDeltaTileBlocks] = {};
 };
 
 Result<void> decode_classes(const DeltaHeader& header, ByteView payload, ByteView base,

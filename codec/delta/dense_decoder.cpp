@@ -12,32 +12,6 @@
 namespace cfck::codec {
 namespace {
 
-// Zero bytes behind the raw bits, so that words can be read at their end.
-constexpr std::size_t kRawSlack = 16;
-
-// What a symbol of a class adds to a difference.
-struct SymbolBits {
-  std::uint64_t first = 0;
-  std::uint64_t low_mask = 0;
-  unsigned n_bits = 0;  // with the sign
-};
-using ClassSymbols = std::array<SymbolBits, 32>;
-
-ClassSymbols symbols_of(DeltaClass one) {
-  ClassSymbols symbols{};
-  for (unsigned s = 1; s < kDenseEscape; ++s) {
-    const DenseBucket bucket = dense_bucket(s, one.low_width());
-    if (bucket.n_bits >= 64 || (bucket.n_top_bits + bucket.n_bits) > 64) {
-      symbols[s] = {~std::uint64_t{0}, 0, 1};  // larger than all units
-      continue;
-    }
-    symbols[s] = {bucket.top << bucket.n_bits,
-                  bucket.n_bits == 0 ? 0 : ~std::uint64_t{0} >> (64 - bucket.n_bits),
-                  bucket.n_bits + 1};
-  }
-  return symbols;
-}
-
 class DenseDecoder {
  public:
   DenseDecoder(const DeltaHeader& header, const DenseSections& sections,
@@ -45,6 +19,7 @@ class DenseDecoder {
       : h_(header),
         sections_(sections),
         memory_(scratch.part<DeltaScratch>()),
+        kernels_(delta_kernels(header.word_bytes())),
         reader_(scratch.part<RansScratch>().reader) {
     for (unsigned c = 0; c < h_.n_classes; ++c) {
       if (h_.classes[c].is_dense()) {
@@ -57,18 +32,7 @@ class DenseDecoder {
   Result<void> decode() {
     CFCK_TRY(decode_symbols());
     CFCK_TRY(join_raw());
-    std::byte* const differences =
-        memory_.differences.reserve(n_symbols_ * h_.word_bytes() + sizeof(std::uint64_t));
-    switch (h_.word_bytes()) {
-      case 1:
-        return join<std::uint8_t>(differences);
-      case 2:
-        return join<std::uint16_t>(differences);
-      case 4:
-        return join<std::uint32_t>(differences);
-      default:
-        return join<std::uint64_t>(differences);
-    }
+    return join(memory_.differences.reserve(n_symbols_ * h_.word_bytes() + kDenseSlack));
   }
 
  private:
@@ -95,11 +59,8 @@ class DenseDecoder {
     const std::uint8_t* next = symbols_;
     for (unsigned c = 0; c < h_.n_classes; ++c) {
       if (h_.classes[c].is_dense()) {
-        class_symbols_[c] = symbols_of(h_.classes[c]);
-        for (std::size_t i = 0; i < counts_[c]; ++i, ++next) {
-          n_bits += class_symbols_[c][*next].n_bits;
-          n_escapes += *next == kDenseEscape;
-        }
+        kernels_.count_raw(next, counts_[c], h_.classes[c].low_width(), n_bits, n_escapes);
+        next += counts_[c];
       }
     }
     const auto n_bytes = static_cast<std::size_t>((n_bits + 7) / 8);
@@ -121,32 +82,19 @@ class DenseDecoder {
     return {};
   }
 
-  template <class Word>
   Result<void> join(std::byte* differences) {
-    const UnitWords<Word> words(h_.format);
-    const std::uint8_t* symbol = symbols_;
-    const std::byte* escape = sections_.escapes.data();
-    std::uint64_t at = 0;
+    DenseInput in;
+    in.raw = raw_;
+    in.escapes = sections_.escapes.data();
+    const std::uint8_t* next = symbols_;
     bool fits = true;
     for (unsigned c = 0; c < h_.n_classes; ++c) {
-      const ClassSymbols& symbols = class_symbols_[c];
-      for (const std::uint8_t* const end = symbol + counts_[c]; symbol < end;
-           ++symbol, differences += sizeof(Word)) {
-        Word difference;
-        if (*symbol == kDenseEscape) [[unlikely]] {
-          std::memcpy(&difference, escape, sizeof(difference));
-          escape += sizeof(difference);
-          fits = fits && difference <= words.mask;
-        } else {
-          const SymbolBits& bits = symbols[*symbol];
-          const bool is_negative = (word_at(at) & 1) != 0;
-          const std::uint64_t less = bits.first + (low_bits(at + 1, bits.n_bits) & bits.low_mask);
-          fits = fits && less < words.sign;
-          const auto magnitude = static_cast<Word>(*symbol == 0 ? 0 : less + 1);
-          difference = words.with_sign(magnitude, is_negative && *symbol != 0);
-          at += bits.n_bits;
-        }
-        std::memcpy(differences, &difference, sizeof(difference));
+      if (h_.classes[c].is_dense()) {
+        fits = kernels_.decode_differences(next, counts_[c], h_.format, h_.classes[c].low_width(),
+                                           in, differences) &&
+               fits;
+        next += counts_[c];
+        differences += counts_[c] * h_.word_bytes();
       }
     }
     if (!fits) {
@@ -155,26 +103,15 @@ class DenseDecoder {
     return {};
   }
 
-  std::uint64_t word_at(std::uint64_t bit) const {
-    std::uint64_t word;
-    std::memcpy(&word, raw_ + (bit >> 3), sizeof(word));
-    return word >> (bit & 7);
-  }
-  // At least n bits, at most 64, from `bit` on.
-  std::uint64_t low_bits(std::uint64_t bit, unsigned n) const {
-    const std::uint64_t low = word_at(bit);
-    return n <= 57 ? low : low | word_at(bit + 32) << 32;
-  }
-
   const DeltaHeader& h_;
   const DenseSections& sections_;
   DeltaScratch& memory_;
+  const DeltaKernels& kernels_;
   RansReader& reader_;
   std::array<std::size_t, kMaxDeltaClasses> counts_{};
   std::size_t n_symbols_ = 0;
   std::uint8_t* symbols_ = nullptr;
   std::byte* raw_ = nullptr;
-  std::array<ClassSymbols, kMaxDeltaClasses> class_symbols_{};
 };
 
 }  // namespace

@@ -21,8 +21,8 @@ struct DeltaEncodeScratch {
   GrowingBuffer<std::byte> nibbles_base;
   GrowingBuffer<std::byte> nibbles;
   // Sections.
-  std::vector<std::byte> sparse, escapes, coded;
-  GrowingBuffer<std::byte> raw;
+  std::vector<std::byte> sparse, coded;
+  GrowingBuffer<std::byte> escapes, raw;
   std::vector<std::byte> other_payload;
 };
 

@@ -41,7 +41,8 @@ struct SerialBlocks {
       masks[c] = 0;
     }
     for (unsigned i = 0; i < kDeltaBlock; ++i) {
-      const std::uint64_t key = load_word<Word>(base + i * sizeof(Word)) & ranges.key_mask;
+      const std::uint64_t key =
+          (load_word<Word>(base + i * sizeof(Word)) & ranges.key_mask) >> ranges.key_shift;
       for (unsigned c = 1; c < ranges.n_classes; ++c) {
         masks[c] |= std::uint64_t{key >= ranges.thresholds[c]} << i;
       }
@@ -81,18 +82,6 @@ struct VectorBlocks {
       return _mm512_cmpneq_epi64_mask(a, b);
     }
   }
-  static std::uint64_t at_least(__m512i a, __m512i b) {
-    if constexpr (sizeof(Word) == 1) {
-      return _mm512_cmpge_epu8_mask(a, b);
-    } else if constexpr (sizeof(Word) == 2) {
-      return _mm512_cmpge_epu16_mask(a, b);
-    } else if constexpr (sizeof(Word) == 4) {
-      return _mm512_cmpge_epu32_mask(a, b);
-    } else {
-      return _mm512_cmpge_epu64_mask(a, b);
-    }
-  }
-
   static std::uint64_t differing(const std::byte* base, const std::byte* values) {
     std::uint64_t mask = 0;
     for (unsigned i = 0; i < kVectors; ++i) {
@@ -101,16 +90,55 @@ struct VectorBlocks {
     return mask;
   }
 
+  // Keys of units below 64 bits are bytes; of bytes, they are not shifted.
+  static __m512i byte_keys(const std::byte* base, const ClassRanges& ranges) {
+    const __m512i mask = all(ranges.key_mask);
+    const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(ranges.key_shift));
+    const auto keys = [&](unsigned i) {
+      const __m512i units = _mm512_and_si512(load(base, i), mask);
+      if constexpr (sizeof(Word) == 2) {
+        return _mm512_srl_epi16(units, shift);
+      } else {
+        return _mm512_srl_epi32(units, shift);
+      }
+    };
+    if constexpr (sizeof(Word) == 1) {
+      return _mm512_and_si512(load(base, 0), mask);
+    } else if constexpr (sizeof(Word) == 2) {
+      return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7),
+                                      _mm512_packus_epi16(keys(0), keys(1)));
+    } else {
+      return _mm512_permutexvar_epi32(
+          _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
+          _mm512_packus_epi16(_mm512_packus_epi32(keys(0), keys(1)),
+                              _mm512_packus_epi32(keys(2), keys(3))));
+    }
+  }
+
   static void reached(const std::byte* base, const ClassRanges& ranges, std::uint64_t* masks) {
+    if constexpr (sizeof(Word) < 8) {
+      const __m512i keys = byte_keys(base, ranges);
+      const unsigned shift = sizeof(Word) == 1 ? ranges.key_shift : 0;
+      for (unsigned c = 1; c < ranges.n_classes; ++c) {
+        const auto threshold = static_cast<char>(ranges.thresholds[c] << shift);
+        masks[c] = _mm512_cmpge_epu8_mask(keys, _mm512_set1_epi8(threshold));
+      }
+    } else {
+      reached_words(base, ranges, masks);
+    }
+  }
+
+  static void reached_words(const std::byte* base, const ClassRanges& ranges,
+                            std::uint64_t* masks) {
     __m512i keys[kVectors];
     for (unsigned i = 0; i < kVectors; ++i) {
       keys[i] = _mm512_and_si512(load(base, i), all(ranges.key_mask));
     }
     for (unsigned c = 1; c < ranges.n_classes; ++c) {
-      const __m512i threshold = all(ranges.thresholds[c]);
+      const __m512i threshold = all(std::uint64_t{ranges.thresholds[c]} << ranges.key_shift);
       std::uint64_t mask = 0;
       for (unsigned i = 0; i < kVectors; ++i) {
-        mask |= at_least(keys[i], threshold) << (i * kLanes);
+        mask |= std::uint64_t{_mm512_cmpge_epu64_mask(keys[i], threshold)} << (i * kLanes);
       }
       masks[c] = mask;
     }
@@ -208,7 +236,8 @@ struct VectorBlocks {
           _mm256_xor_si256(_mm256_and_si256(load(base, i), all(ranges.key_mask)), all(flipped));
     }
     for (unsigned c = 1; c < ranges.n_classes; ++c) {
-      const __m256i below = all((ranges.thresholds[c] - 1) ^ flipped);
+      const __m256i below =
+          all(((std::uint64_t{ranges.thresholds[c]} << ranges.key_shift) - 1) ^ flipped);
       __m256i lanes[kVectors];
       for (unsigned i = 0; i < kVectors; ++i) {
         lanes[i] = above(keys[i], below);

@@ -19,33 +19,41 @@ inline constexpr std::size_t kDeltaTileBlocks = 32;
 // Which units of a block belong to each class.
 using ClassMasks = std::array<std::uint64_t, kMaxDeltaClasses>;
 
-// A class begins where the bits `key_mask` of a unit are at least its threshold; that of class 0 is
-// 0.
+// A class begins where the key of a unit, its bits `key_mask` shifted right by key_shift, is at
+// least its threshold; that of class 0 is 0.
 struct ClassRanges {
   std::uint64_t key_mask = 0;
-  bool may_have_high_bit = false;  // the key may have the highest bit of a word
+  unsigned key_shift = 0;
+  bool may_have_high_bit = false;  // the bits `key_mask` may have the highest one of a word
   unsigned n_classes = 1;
-  std::array<std::uint64_t, kMaxDeltaClasses> thresholds{};
+  std::array<std::uint32_t, kMaxDeltaClasses> thresholds{};
 };
 
-struct SparseClass {
-  std::uint64_t left = 0;  // units of the class before its next change
-  std::uint8_t number = 0;
-  std::uint8_t width = 0;
-  bool is_wide = false;
-};
-
-// The state of a decoder of sparse classes (spec.md, section 4).
+// The state of a decoder of sparse classes (spec.md, section 4), by class.
 struct SparseWalk {
   UnitFormat format;
-  unsigned n_classes = 0;  // sparse ones
-  std::array<SparseClass, kMaxDeltaClasses> classes{};
+  unsigned n_classes = 0;
+  // Units before the next change: kNoChange in classes that are not sparse.
+  std::array<std::uint64_t, kMaxDeltaClasses> left{};
+  std::array<std::uint8_t, kMaxDeltaClasses> widths{};
+  std::array<bool, kMaxDeltaClasses> are_wide{};
   // The bit string; kSparseSlack zero bytes follow it.
   const std::byte* bits = nullptr;
   std::uint64_t position = 0;
   std::uint64_t end = 0;  // in bits
 };
 inline constexpr std::size_t kSparseSlack = 32;
+inline constexpr std::uint64_t kNoChange = std::uint64_t{1} << 62;
+
+inline constexpr unsigned kDenseEscape = 31;
+// Buckets of dense classes have two lengths for each power of two: lengths of top bits above this
+// escape.
+inline constexpr unsigned kMaxDenseLength = 15;
+// Vectors are read and written behind the differences of a class, and read behind raw bits.
+inline constexpr std::size_t kDenseSlack = 64;
+inline constexpr std::size_t kRawSlack = 72;
+// Raw bits of a symbol that are in one word wherever they begin.
+inline constexpr unsigned kMostRawAtOnce = 57;
 
 // Places in the differences of dense classes, by class.
 template <class Byte>
@@ -53,6 +61,27 @@ struct DenseCursors {
   unsigned n_classes = 0;
   std::array<std::uint8_t, kMaxDeltaClasses> numbers{};
   std::array<Byte*, kMaxDeltaClasses> next{};
+};
+
+// A bit string that is being written.
+struct RawBits {
+  std::byte* next = nullptr;
+  std::uint64_t bits = 0;  // that are not yet in whole bytes
+  unsigned n_bits = 0;     // below 8
+};
+
+// Where an encoder of differences writes.
+struct DenseOutput {
+  std::uint8_t* symbols = nullptr;
+  std::byte* escapes = nullptr;
+  RawBits raw;
+};
+
+// Where a decoder of differences is.
+struct DenseInput {
+  const std::byte* raw = nullptr;  // kRawSlack bytes follow the string
+  std::uint64_t position = 0;      // in bits
+  const std::byte* escapes = nullptr;
 };
 
 // A changed unit of a sparse class.
@@ -65,13 +94,18 @@ struct DeltaChange {
   std::uint64_t magnitude = 0;
 };
 
-// The state of an encoder of sparse classes.
+// The state of an encoder of sparse classes, by class.
 struct ChangeWalk {
-  unsigned n_classes = 0;  // sparse ones
-  std::array<std::uint8_t, kMaxDeltaClasses> numbers{};
-  std::array<std::uint32_t, kMaxDeltaClasses> since{};  // by class: units since its last change
+  unsigned n_classes = 0;
+  unsigned sparse = 0;                                   // a bit for each class that is sparse
+  std::array<std::uint32_t, kMaxDeltaClasses> units{};   // so far
+  std::array<std::uint32_t, kMaxDeltaClasses> listed{};  // those up to the last change
   DeltaChange* next = nullptr;
+
+  std::uint32_t since(unsigned c) const { return units[c] - listed[c]; }
 };
+
+inline constexpr unsigned kCountedLengths = 4;
 
 struct DeltaKernels {
   // Sets a bit of masks[i] for each unit of block i that differs; the last block may be shorter.
@@ -85,18 +119,34 @@ struct DeltaKernels {
   // Returns false where the bit string ends too early, or has what no writer writes.
   bool (*apply_sparse)(const ClassMasks* masks, std::size_t n_blocks, SparseWalk& walk,
                        std::byte* values);
-  // Adds differences to units of `values`, which are those of the base before.
-  void (*apply_dense)(const ClassMasks* masks, std::size_t n_blocks, const UnitFormat& format,
+  // Adds differences to units of `values`, which are those of the base before. kDenseSlack bytes
+  // follow the differences of the last class.
+  void (*apply_dense)(const ClassMasks* masks, std::size_t n_units, const UnitFormat& format,
                       DenseCursors<const std::byte>& cursors, std::byte* values);
   // The other direction: lists the changes of sparse classes, and the differences of dense ones.
+  // kDenseSlack bytes follow those of each class.
   void (*list_changes)(const ClassMasks* masks, const std::uint64_t* changed, std::size_t n_blocks,
                        std::uint32_t first_unit, ChangeWalk& walk);
-  void (*list_differences)(const ClassMasks* masks, std::size_t n_blocks, const UnitFormat& format,
+  void (*list_differences)(const ClassMasks* masks, std::size_t n_units, const UnitFormat& format,
                            const std::byte* base, const std::byte* values,
                            DenseCursors<std::byte>& cursors);
   // Adds the number of units of each class.
-  void (*count)(const ClassMasks* masks, std::size_t n_blocks, unsigned n_classes,
+  void (*count)(const std::byte* base, std::size_t n_units, const ClassRanges& ranges,
                 std::uint64_t* counts);
+  // Returns the length of the largest |d| - 1.
+  unsigned (*longest)(const std::byte* differences, std::size_t n, const UnitFormat& format);
+  // Sets counts[i] to the number of |d| - 1 that have at least `length - i` bits; these are not 0.
+  void (*count_long)(const std::byte* differences, std::size_t n, const UnitFormat& format,
+                     unsigned length, std::uint32_t (&counts)[kCountedLengths]);
+  // Codes the differences of a class.
+  void (*code_differences)(const std::byte* differences, std::size_t n, const UnitFormat& format,
+                           unsigned low_width, DenseOutput& out);
+  // Counts raw bits and escapes of the symbols of a class.
+  void (*count_raw)(const std::uint8_t* symbols, std::size_t n, unsigned low_width,
+                    std::uint64_t& n_bits, std::uint64_t& n_escapes);
+  // The inverse of code_differences(). Returns false if one is larger than its units.
+  bool (*decode_differences)(const std::uint8_t* symbols, std::size_t n, const UnitFormat& format,
+                             unsigned low_width, DenseInput& in, std::byte* differences);
 };
 
 // Returns the kernels for words of that many bytes, of the best level of this CPU, or of the level
