@@ -7,9 +7,9 @@ import copy
 import dataclasses
 
 import numpy as np
-from reference_container import DTYPES, Fields, Refused, check, require
-from reference_fields import decompress_frame
+from reference_fields import Fields, Refused, check, decompress_frame, require
 from reference_rans import FIRST_VALUE_PLACE, Lanes, Tables, join_raw, segment_values
+from reference_records import DTYPES
 
 GROUP = 128
 ZERO_GROUP, BIN_ESCAPE = 30, 31  # among the symbols of bins

@@ -5,7 +5,10 @@ Written from spec/format.md and the pages of the codecs, not from the C++ code,
 to show that they suffice. It checks every hash and every rule and refuses the
 file at the first that does not hold. It is made to be read, not to be fast.
 
-    reference_decoder.py FILE.cfck OUT.npz
+    reference_decoder.py FILE.cfck OUT.npz [BASE.cfck]
+
+A file that is stored against another one is read with BASE.cfck, or else with the file
+of the name that it has, in the same folder.
 
 npz knows neither BF16 nor FP8 nor arbitrary names, so OUT.npz holds
 
@@ -30,12 +33,15 @@ import json
 import pathlib
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import reference_delta
 from reference_codec import decode_chunk, decompress_frame
-from reference_container import (
+from reference_container import MAGIC, VERSION, File, Limits, check_frame_header
+from reference_direct import decode_direct
+from reference_fields import Refused, check, hash128, require, tiled_hash64
+from reference_records import (
     ALIAS,
     CODECS,
     DELTA,
@@ -44,26 +50,15 @@ from reference_container import (
     DUPLICATE,
     ENTROPY_STAGES,
     KINDS,
-    MAGIC,
     PACKED,
     RAW,
     RAW_FRAME_BYTES,
     ROWS,
     SCANS,
     SPECTRAL,
-    VERSION,
-    File,
-    Limits,
     Record,
-    Refused,
-    check,
-    check_frame_header,
-    hash128,
     raw_start_bytes,
-    require,
 )
-from reference_direct import decode_direct
-from reference_fields import tiled_hash64
 from reference_rows import decode_rows
 from reference_spectral import decode_spectral
 
@@ -119,11 +114,11 @@ def base_of(record: Record, bases: Mapping[str, Tensor]) -> bytes | None:
     if record.base_digest is None:
         return None
     found = bases.get(record.name)
-    check(found is not None, "base", "the base has no tensor of this name")
+    check(found is not None, "missing_base", "the base has no tensor of this name")
     alike = (found.record.dtype, found.record.shape) == (record.dtype, record.shape)
-    check(alike, "base", "the tensor of the base has another dtype or shape")
+    check(alike, "missing_base", "the tensor of the base has another dtype or shape")
     right = digest(found.data) == record.base_digest
-    check(right, "base", "the tensor of the base has other values")
+    check(right, "missing_base", "the tensor of the base has other values")
     return found.data.tobytes()
 
 
@@ -319,20 +314,50 @@ def read_file(file: File, limits: Limits, bases: Mapping[str, Tensor]) -> Tensor
     )
 
 
-def read(path, limits: Limits | None = None, n_bases: int = 8) -> Tensors:
-    """Decodes the file at `path`, all of it, and the files that it is stored against, at most
-    `n_bases` one after another. Raises Refused."""
-    limits = limits or Limits()
-    file = File(pathlib.Path(path).read_bytes(), limits)
-    if not file.has_base:
-        return read_file(file, limits, {})
-    check(file.base_name, "base", "the base was in no file")
-    beside = pathlib.Path(path).resolve().parent / file.base_name
-    inside = beside.exists() and beside.resolve().parent == beside.parent
-    check(inside, "base", f"no file {file.base_name!r} in the folder of the file")
-    check(not beside.samefile(path), "base", "the file names itself")
-    check(n_bases > 0, "limit_exceeded", "a longer chain of bases")
-    return read_file(file, limits, read(beside, limits, n_bases - 1).tensors)
+def read(
+    path,
+    limits: Limits | None = None,
+    bases: Mapping[str, Tensor] | None = None,
+    base_dirs: Sequence[str | pathlib.Path] = (),
+    chain: tuple[pathlib.Path, ...] = (),
+) -> Tensors:
+    """Decodes the file at `path`, all of it, against `bases` or else the file that it names, which
+    is looked for beside it and then in `base_dirs`. `chain` are the files that are stored against
+    this one, the nearest last. Raises Refused."""
+    limits, path = limits or Limits(), pathlib.Path(path)
+    file = File(path.read_bytes(), limits)
+    if file.has_base and bases is None:
+        bases = read_base(file, path, limits, base_dirs, chain)
+    return read_file(file, limits, bases or {})
+
+
+def read_base(
+    file: File, path: pathlib.Path, limits: Limits, base_dirs, chain
+) -> Mapping[str, Tensor]:
+    """The tensors that the file is stored against (section 5.6)."""
+    check(file.base_name, "missing_base", "the base was in no file")
+    check(len(chain) < limits.max_bases, "limit_exceeded", "a longer chain of bases (max_bases)")
+    places = [pathlib.Path(folder, file.base_name) for folder in (path.parent, *base_dirs)]
+    refusals = []
+    for place in filter(pathlib.Path.is_file, places):
+        try:
+            check_place(place, (*chain, path))
+            bases = read(place, limits, None, base_dirs, (*chain, path)).tensors
+            for record in file.records:
+                base_of(record, bases)
+            return bases
+        except Refused as error:  # another folder may have the right one
+            refusals.append(Refused(error.code, f"{error.message} (base {place})", error.byte))
+    refusals.append(Refused("missing_base", f"no file {file.base_name!r} beside the file"))
+    raise refusals[0]
+
+
+def check_place(place: pathlib.Path, chain: tuple[pathlib.Path, ...]) -> None:
+    """Refuses what a file from elsewhere should not have read by its name."""
+    again = any(place.samefile(path) for path in chain)
+    check(not again, "missing_base", "the chain of bases comes back to a file that it went through")
+    leads_out = place.is_symlink() and place.resolve().parent != place.parent.resolve()
+    check(not leads_out, "missing_base", "a link out of the folder")
 
 
 def write_npz(tensors: Tensors, path) -> None:
@@ -370,11 +395,12 @@ def write_npz(tensors: Tensors, path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 2:
-        print("usage: reference_decoder.py FILE.cfck OUT.npz", file=sys.stderr)
+    if len(arguments) not in (2, 3):
+        print("usage: reference_decoder.py FILE.cfck OUT.npz [BASE.cfck]", file=sys.stderr)
         return 2
     try:
-        tensors = read(arguments[0])
+        bases = read(arguments[2]).tensors if len(arguments) == 3 else None
+        tensors = read(arguments[0], bases=bases)
     except Refused as error:
         print(f"{arguments[0]}: {error}", file=sys.stderr)
         return 1

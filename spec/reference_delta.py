@@ -7,8 +7,9 @@ import dataclasses
 
 import numpy as np
 from reference_codec import Body
-from reference_container import DTYPES, require
+from reference_fields import require
 from reference_rans import FIRST_VALUE_PLACE, GROUP, Lanes, join_raw
+from reference_records import DTYPES
 
 BLOCK = 64
 STORED, UNCHANGED, CLASSES = range(3)

@@ -25,8 +25,9 @@ from reference_codec import (
     unpack_bits,
     unpack_values,
 )
-from reference_container import DTYPES, Refused, check, require
+from reference_fields import Refused, check, require
 from reference_rans import FIRST_VALUE_PLACE, Lanes, Tables, join_raw, segment_values
+from reference_records import DTYPES
 
 WORDS = {"F64": "<u8", "F32": "<u4", "BF16": "<u2", "F16": "<u2"}
 INLINE, PREAMBLE = 4, 5  # modes

@@ -23,8 +23,8 @@ from collections.abc import Mapping
 import numpy as np
 import reference_message
 from reference_codec import Body
-from reference_container import DTYPES, Refused, check, require
-from reference_fields import tiled_hash64
+from reference_fields import Refused, check, require, tiled_hash64
+from reference_records import DTYPES
 from reference_rows import BUCKET_BITS, BUCKET_STARTS, Bits
 
 MARK, VERSION = 0xCA, 1

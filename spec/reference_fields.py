@@ -10,8 +10,8 @@ import zstandard
 
 
 class Refused(Exception):
-    """The file breaks a rule. `code` is one of truncated, corrupt, checksum, base,
-    unsupported and limit_exceeded; `byte` counts from the start of the file."""
+    """The file breaks a rule. `code` is one of truncated, corrupt, checksum,
+    missing_base, unsupported and limit_exceeded; `byte` counts from the start of the file."""
 
     def __init__(self, code: str, message: str, byte: int | None = None):
         super().__init__(code, message, byte)

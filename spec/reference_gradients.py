@@ -18,8 +18,8 @@ import sys
 
 import numpy as np
 import reference_message
-from reference_container import DTYPES, Refused, check, require
-from reference_fields import tiled_hash64
+from reference_fields import Refused, check, require, tiled_hash64
+from reference_records import DTYPES
 
 MARK, VERSION = 0xC9, 1
 MAX_FLOAT_GAP = 1 << 24

@@ -18,18 +18,9 @@ import struct
 import sys
 
 import numpy as np
-from reference_container import (
-    CODECS,
-    DTYPES,
-    ENTROPY_STAGES,
-    MAX_CHUNK_BYTES,
-    RAW,
-    Refused,
-    check,
-    require,
-)
 from reference_decoder import decode
-from reference_fields import tiled_hash64
+from reference_fields import Refused, check, require, tiled_hash64
+from reference_records import CODECS, DTYPES, ENTROPY_STAGES, MAX_CHUNK_BYTES, RAW
 
 MARK, VERSION = 0xCF, 2
 HAS_TABLE = 1

@@ -8,7 +8,7 @@ import functools
 import pathlib
 
 import numpy as np
-from reference_container import require
+from reference_fields import require
 
 GROUP = 128
 SYMBOLS = 32

@@ -7,8 +7,9 @@ import math
 
 import numpy as np
 from reference_codec import ZSTD, Body, decode_chunk
-from reference_container import DIRECT, DTYPES, LOSSLESS, check, require
 from reference_direct import decode_direct
+from reference_fields import check, require
+from reference_records import DIRECT, DTYPES, LOSSLESS
 
 DICTIONARY, OTHER = 4, 5  # modes
 U8 = 5

@@ -16,13 +16,13 @@ from reference_codec import (
     Body,
     decode_chunk,
 )
-from reference_container import DTYPES, check, require
 from reference_direct import (
     FIRST_LOW_BITS_OF_LANES,
     read_scale_bins,
     read_symbols,
     unzigzag,
 )
+from reference_fields import check, require
 from reference_rans import (
     FIRST_VALUE_PLACE,
     LANES,
@@ -31,6 +31,7 @@ from reference_rans import (
     join_raw,
     walk_trellis,
 )
+from reference_records import DTYPES
 from reference_transforms import (
     SINGLE_BANDS,
     bands_of_places,

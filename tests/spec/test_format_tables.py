@@ -5,6 +5,7 @@ import re
 import struct
 
 import reference_container
+import reference_records
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "spec" / "format.md").read_text()
@@ -31,17 +32,17 @@ def test_dtypes():
     for row in rows("| id | name | bits |"):
         for column in (0, 4):
             found[int(row[column])] = (row[column + 1], int(row[column + 2]))
-    assert found == {id: entry[:2] for id, entry in reference_container.DTYPES.items()}
+    assert found == {id: entry[:2] for id, entry in reference_records.DTYPES.items()}
 
 
 def test_kinds():
-    assert list(pairs("| kind | name |", [0]).values()) == list(reference_container.KINDS)
+    assert list(pairs("| kind | name |", [0]).values()) == list(reference_records.KINDS)
 
 
 def test_codecs_entropy_stages_and_scans():
-    assert pairs("| codec | name |", [0]) == reference_container.CODECS
-    assert pairs("| entropy stage | name |", [0]) == reference_container.ENTROPY_STAGES
-    assert pairs("| scan | name |", [0]) == reference_container.SCANS
+    assert pairs("| codec | name |", [0]) == reference_records.CODECS
+    assert pairs("| entropy stage | name |", [0]) == reference_records.ENTROPY_STAGES
+    assert pairs("| scan | name |", [0]) == reference_records.SCANS
 
 
 def test_version():
