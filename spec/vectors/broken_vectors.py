@@ -16,6 +16,7 @@ class Broken:
     at: str  # where: open, read (a record), attachment, verify
     data: bytes
     record: str | None = None  # at read, and None for what it is not about
+    base: str | None = None  # the vector that it is read against
 
 
 def stored_frame(content: bytes) -> bytes:
@@ -85,7 +86,7 @@ def at_the_end() -> list[Broken]:
     future, feature, gap, tail = sound(), sound(), sound(), sound()
     future.version = (0, 9)
     future.body[:16] = frame(b"CFCK", struct.pack("<HH", 0, 9))
-    feature.required = 4
+    feature.required = 8
     meta = gap.meta_frame()
     moved = gap.seal(meta=meta + frame(b"DEAD", b""), meta_length=len(meta))
     later = sound()

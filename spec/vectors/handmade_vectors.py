@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import broken_bases
 import broken_direct
 import broken_rans
 import broken_rows
@@ -129,7 +130,22 @@ def rows() -> tuple[Vector, bytes]:
     return vector, broken_rows.sound_file()
 
 
+def based() -> tuple[Vector, bytes]:
+    purpose = "put together by hand: stored against handmade_container.cfck, with every stage"
+    vector = Vector("handmade_based.cfck", purpose, base=broken_bases.BASE)
+    for tensor in (
+        Expected("chunked", "U8", [100], broken_bases.NEW, "chunked"),
+        Expected("p", "U8", [4], b"wxyz", "packed"),
+        Expected("q", "F4", [2, 2], b"\x21\x43", "packed"),
+        Expected("twin", "U8", [4], b"wxyz", "duplicate"),
+        Expected("view", "U8", [2], b"wy", "alias"),
+        Expected("alone", "U8", [4], b"more", "chunked"),
+    ):
+        vector.tensors[tensor.name] = tensor
+    return vector, broken_bases.sound().seal()
+
+
 HANDMADE_VECTORS = (
     container, lossless, direct, rans, direct_rans, segments, direct_segments, spectral,
-    rows,
+    rows, based,
 )  # fmt: skip

@@ -54,6 +54,7 @@ class Entry:
     chunks: list[list[int]] = dataclasses.field(default_factory=list)  # length, hash
     error: bytes = b""  # its entry in the error table (5.4), 32 bytes if there is one
     quality: bytes = b""  # that in the quality table (5.4), 40 bytes
+    base_digest: bytes = b""  # that in the table of bases (5.6), 16 bytes
 
 
 @dataclasses.dataclass
@@ -67,7 +68,7 @@ class Attached:
 
 
 VERSION = (0, 8)
-COMPRESSED_INDEX = 2  # a required feature
+COMPRESSED_INDEX, HAS_BASE = 2, 4  # required features
 
 
 @dataclasses.dataclass
@@ -82,6 +83,7 @@ class Layout:
     optional: int = 0
     generation: int = 0
     previous: int = 0
+    base_name: bytes = b""
 
     @classmethod
     def empty(cls) -> Layout:
@@ -128,10 +130,13 @@ class Layout:
         chunks = [list(pair) for pair in zip(lengths, hashes, strict=True)]
         dims = list(struct.unpack_from(f"<{n_dims}Q", index, at + 12 * n_chunks))
         heap = index[at + 12 * n_chunks + 8 * n_dims :]
-        n_errors = sum(flags >> 2 & 1 for flags in index[40 : 32 + 48 * n_records : 48])
-        n_qualities = sum(flags >> 3 & 1 for flags in index[40 : 32 + 48 * n_records : 48])
+        all_flags = index[40 : 32 + 48 * n_records : 48]
+        n_errors, n_qualities, n_bases = (
+            sum(flags >> bit & 1 for flags in all_flags) for bit in (2, 3, 4)
+        )
         errors, heap = heap[: 32 * n_errors], heap[32 * n_errors :]
         qualities, heap = heap[: 40 * n_qualities], heap[40 * n_qualities :]
+        bases, heap = heap[: 16 * n_bases], heap[16 * n_bases :]
         for i in range(n_records):
             fields = struct.unpack_from("<HBBBBBBB3sIQQ16s", index, 32 + 48 * i)
             name_bytes, kind, dtype, codec, entropy, scan, rank, flags, zeros, a, b, c, digest = (
@@ -145,6 +150,8 @@ class Layout:
                 entry.error, errors = errors[:32], errors[32:]
             if flags & 8:
                 entry.quality, qualities = qualities[:40], qualities[40:]
+            if flags & 16:
+                entry.base_digest, bases = bases[:16], bases[16:]
             if kind == 2:
                 entry.strides, dims = dims[:rank], dims[rank:]
             if kind == 0:
@@ -154,6 +161,7 @@ class Layout:
                 count = -(-n_elems // c) + (flags >> 1 & 1)
                 entry.chunks, chunks = chunks[:count], chunks[count:]
             self.entries.append(entry)
+        self.base_name = heap
 
     def entry(self, name: str) -> Entry:
         return next(e for e in self.entries if e.name == name.encode() and not e.flags & 1)
@@ -186,7 +194,7 @@ class Layout:
     def index_frame(self) -> bytes:
         chunks = [chunk for entry in self.entries for chunk in entry.chunks]
         dims = [d for entry in self.entries for d in (*entry.shape, *entry.strides)]
-        heap = b"".join(entry.name for entry in self.entries)
+        heap = b"".join(entry.name for entry in self.entries) + self.base_name
         counts = (len(self.entries), len(self.packs), len(chunks), len(dims), len(heap))
         parts = [struct.pack("<IIQQQ", *counts)]
         for e in self.entries:
@@ -199,6 +207,7 @@ class Layout:
         parts.append(struct.pack(f"<{len(dims)}Q", *dims))
         parts += [entry.error for entry in self.entries]
         parts += [entry.quality for entry in self.entries]
+        parts += [entry.base_digest for entry in self.entries]
         return frame(b"INDX", b"".join(parts) + heap)
 
     def seal(self, meta: bytes | None = None, index: bytes | None = None, **tail) -> bytes:

@@ -11,6 +11,7 @@ import json
 import pathlib
 import sys
 
+import broken_bases
 import broken_direct
 import broken_payloads
 import broken_rans
@@ -43,6 +44,10 @@ def broken_files() -> list[broken_vectors.Broken]:
         *broken_spectral.in_preambles(),
         *broken_spectral.in_chunks(),
         *broken_rows.in_chunks(),
+        *broken_bases.in_the_tail(),
+        *broken_bases.in_flags(),
+        *broken_bases.in_names(),
+        *broken_bases.in_records(),
     ]
 
 
@@ -56,7 +61,8 @@ def main(arguments: list[str]) -> int:
         assert name not in files, name
         files[name] = broken.data
         entry = {"file": name, "code": broken.code, "at": broken.at}
-        manifest.append(entry | ({"record": broken.record} if broken.record else {}))
+        optional = {"record": broken.record, "base": broken.base}
+        manifest.append(entry | {key: value for key, value in optional.items() if value})
     files["manifest.json"] = (json.dumps({"broken": manifest}, indent=1) + "\n").encode()
     different = [
         name

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 
+from base_vectors import BASE_VECTORS
 from container_vectors import CONTAINER_VECTORS
 from direct_vectors import DIRECT_VECTORS
 from handmade_vectors import HANDMADE_VECTORS
@@ -41,10 +42,17 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def write(vector: Vector, writer: str) -> bytes:
+def write(vector: Vector, writer: str, files: dict[str, bytes]) -> bytes:
+    """`files` are those that were made before, which may be stored against each other."""
     with tempfile.TemporaryDirectory() as folder:
         recipe, data, out = (pathlib.Path(folder, name) for name in ("r.json", "d.bin", "o.cfck"))
-        recipe.write_text(json.dumps(vector.recipe()))
+        calls = vector.recipe()
+        if vector.base:
+            for name, content in files.items():
+                pathlib.Path(folder, name).write_bytes(content)
+            calls["base"] = str(pathlib.Path(folder, vector.base))
+            calls["base_in_memory"] = vector.base_in_memory
+        recipe.write_text(json.dumps(calls))
         data.write_bytes(vector.data)
         result = subprocess.run([writer, recipe, data, out], capture_output=True, text=True)
         if result.returncode != 0:
@@ -52,10 +60,17 @@ def write(vector: Vector, writer: str) -> bytes:
         return out.read_bytes()
 
 
-def describe(vector: Vector, file: bytes) -> dict:
+def decode(vector: Vector, files: dict[str, bytes], of_file: dict[str, Vector]):
+    """The tensors of the reference decoder."""
     from reference_decoder import read_bytes  # found only now
 
-    decoded = read_bytes(file).tensors
+    base = of_file.get(vector.base)
+    bases = decode(base, files, of_file) if base else None
+    return read_bytes(files[vector.file], bases=bases).tensors
+
+
+def describe(vector: Vector, files: dict[str, bytes], of_file: dict[str, Vector]) -> dict:
+    decoded = decode(vector, files, of_file)
     tensors = []
     for tensor in vector.tensors.values():
         entry = {"name": tensor.name, "dtype": tensor.dtype, "shape": tensor.shape}
@@ -64,10 +79,12 @@ def describe(vector: Vector, file: bytes) -> dict:
         if tensor.kind:
             entry["kind"] = tensor.kind
         tensors.append(entry)
+    base = {"base": vector.base, "base_name": "" if vector.base_in_memory else vector.base}
     return {
         "file": vector.file,
         "purpose": vector.purpose,
-        "file_sha256": sha256(file),
+        **(base if vector.base else {}),
+        "file_sha256": sha256(files[vector.file]),
         "generation": len(vector.updates),
         "metadata": vector.metadata,
         "attachments": {name: sha256(content) for name, content in vector.attachments.items()},
@@ -81,16 +98,18 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     arguments = parser.parse_args()
     libzstd = subprocess.run([arguments.writer, "--libzstd"], capture_output=True, text=True)
-    files, manifest = {}, {"libzstd": libzstd.stdout.strip(), "vectors": []}
+    files: dict[str, bytes] = {}
+    of_file: dict[str, Vector] = {}
     written = CONTAINER_VECTORS + LOSSLESS_VECTORS + DIRECT_VECTORS + RANS_VECTORS
-    for make in written + SPECTRAL_VECTORS + ROWS_VECTORS:
+    for make in written + SPECTRAL_VECTORS + ROWS_VECTORS + BASE_VECTORS:
         vector = make()
-        files[vector.file] = write(vector, arguments.writer)
-        manifest["vectors"].append(describe(vector, files[vector.file]))
+        files[vector.file] = write(vector, arguments.writer, files)
+        of_file[vector.file] = vector
     coded = (make(arguments.writer) for make in CODED_VECTORS)
     for vector, file in (*coded, *(make() for make in HANDMADE_VECTORS)):
-        files[vector.file] = file
-        manifest["vectors"].append(describe(vector, files[vector.file]))
+        files[vector.file], of_file[vector.file] = file, vector
+    described = [describe(vector, files, of_file) for vector in of_file.values()]
+    manifest = {"libzstd": libzstd.stdout.strip(), "vectors": described}
     text = json.dumps(manifest, indent=1) + "\n"
     files["manifest.json"] = text.encode()
     different = [

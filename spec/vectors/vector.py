@@ -103,6 +103,8 @@ class Vector:
     tensors: dict[str, Expected] = dataclasses.field(default_factory=dict)
     metadata: dict[str, str] = dataclasses.field(default_factory=dict)
     attachments: dict[str, bytes] = dataclasses.field(default_factory=dict)
+    base: str = ""  # the vector that it is stored against
+    base_in_memory: bool = False  # the file names none
 
     def _store(self, content: bytes) -> int:
         self.data += bytes(-len(self.data) % 8)

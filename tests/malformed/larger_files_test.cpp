@@ -34,10 +34,23 @@ std::vector<std::string> vector_names() {
   return names;
 }
 
+// With the base of the file, if it needs one.
+DecodeOptions options_of(const Bytes& bytes) {
+  const OpenFile file(bytes);
+  DecodeOptions options;
+  if (file->needs_base()) {
+    const std::string name(file->base_name());
+    const std::filesystem::path folder = CFCK_VECTORS;
+    options.base = take(open_base((folder / (name.empty() ? "base.cfck" : name)).string()));
+  }
+  return options;
+}
+
 class LargerFilesLong : public testing::TestWithParam<std::string> {
  protected:
   const Bytes bytes = file_bytes(std::filesystem::path(CFCK_VECTORS) / (GetParam() + ".cfck"));
-  const Result<Contents> expected = read_contents(bytes);
+  const DecodeOptions options = options_of(bytes);
+  const Result<Contents> expected = read_contents(bytes, options);
 };
 
 TEST_P(LargerFilesLong, EveryFlippedBitIsFoundOrHarmless) {
@@ -47,7 +60,7 @@ TEST_P(LargerFilesLong, EveryFlippedBitIsFoundOrHarmless) {
   for (std::size_t bit = 0; bit < 8 * flipped.size(); ++bit) {
     const std::byte mask = std::byte{1} << static_cast<int>(bit % 8);
     flipped[bit / 8] ^= mask;
-    const Result<Contents> contents = read_contents(flipped);
+    const Result<Contents> contents = read_contents(flipped, options);
     if (contents) {
       ASSERT_TRUE(*contents == *expected) << "wrong data after bit " << bit;
       ASSERT_TRUE(has_dead_bytes) << "bit " << bit;
@@ -61,7 +74,7 @@ TEST_P(LargerFilesLong, EveryPrefixIsRefused) {
   const bool has_generations = OpenFile(bytes)->generation() != 0;
   for (std::size_t n_bytes = 0; n_bytes < bytes.size(); ++n_bytes) {
     const MemorySource source(ByteView(bytes).first(n_bytes));
-    const Result<Contents> contents = read_contents(source);
+    const Result<Contents> contents = read_contents(source, options);
     ASSERT_TRUE(!contents || has_generations) << n_bytes;
   }
 }

@@ -4,9 +4,10 @@ import collections
 
 import reference_codec
 import reference_container as container
-import reference_decoder
+import reference_delta
 import reference_direct
-from lossless_payloads import VECTORS, files, lossless_payloads
+from lossless_payloads import files, lossless_payloads
+from vector_files import MANIFEST, read_vector
 
 
 def test_kinds_dtypes_and_codecs():
@@ -66,9 +67,9 @@ def test_widths_of_raw_bits(monkeypatch):
     for prefix, widths in (("", range(1, 27)), ("rans_", range(2, 23)), ("direct", range(3, 8))):
         seen.clear()
         names = "direct_low_bits", "packed_bits"
-        for path in VECTORS.glob(f"{prefix}*.cfck"):
-            if any(name in path.name for name in names):
-                reference_decoder.read(path)
+        for entry in MANIFEST["vectors"]:
+            if entry["file"].startswith(prefix) and any(name in entry["file"] for name in names):
+                read_vector(entry)
         assert seen[True] >= set(widths) and len(seen["unused bits"]) >= 5, (prefix, seen)
         assert len(seen[False]) >= 15, (prefix, seen)
 
@@ -90,3 +91,29 @@ def test_planes():
                 body.varint()
     assert transforms == {0, 1}
     assert codings == {0, 1, 2}
+
+
+def test_records_that_are_stored_against_a_base(monkeypatch):
+    chunks, modes = [], set()
+    decode = reference_delta.decode_chunk
+
+    def noting(payload, dtype, *values):
+        chunks.append(dtype)
+        modes.add((payload[0] & 3, payload[0] & 4))
+        return decode(payload, dtype, *values)
+
+    monkeypatch.setattr(reference_delta, "decode_chunk", noting)
+    kinds, stages, names, several = set(), set(), set(), set()
+    for entry in MANIFEST["vectors"]:
+        if "base" not in entry:
+            continue
+        names.add(entry["base_name"] == "")
+        for tensor in read_vector(entry).records:
+            record = tensor.record
+            if record.codec == container.DELTA:
+                kinds.add(record.kind)
+                stages.add(record.entropy)
+                several |= {record.dtype} if len(record.extents) > 1 else set()
+    assert kinds == {0, 1, 2, 3} and stages == {0, 1, 2} and names == {False, True}
+    assert {mode for mode, _ in modes} == {0, 1, 2} and (2, 4) in modes
+    assert len(set(chunks)) >= 15 and len(several) >= 6

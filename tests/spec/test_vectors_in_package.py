@@ -1,20 +1,14 @@
 """The Python package reads the vectors as the reference decoder does."""
 
-import json
-import pathlib
-
 import numpy as np
 import pytest
-import reference_container
-import reference_decoder
+from reference_records import DTYPES
+from vector_files import BROKEN, MANIFEST, VECTORS, base_of, read_vector
 
 cfck = pytest.importorskip("cfck", reason="the package cfck is not installed")
 pytest.importorskip("cfck.numpy")
 
-VECTORS = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors"
-MANIFEST = json.loads((VECTORS / "manifest.json").read_text())
-BROKEN = json.loads((VECTORS / "broken" / "manifest.json").read_text())["broken"]
-BITS = {name: bits for name, bits, *_ in reference_container.DTYPES.values()}
+BITS = {name: bits for name, bits, *_ in DTYPES.values()}
 
 
 def by_file(entries):
@@ -34,8 +28,8 @@ def packed_bytes(array: np.ndarray, bits: int) -> bytes:
 @by_file([entry for entry in MANIFEST["vectors"] if entry["file"] != "ranks.cfck"])
 def test_vectors(entry):
     path = VECTORS / entry["file"]
-    expected = reference_decoder.read(path)
-    loaded = cfck.numpy.load_file(path)
+    expected, base = read_vector(entry), base_of(entry)
+    loaded = cfck.numpy.load_file(path, base=base)
     assert set(loaded) == set(expected.tensors)
     for name, array in loaded.items():
         tensor = expected.tensors[name]
@@ -43,7 +37,7 @@ def test_vectors(entry):
         if BITS[tensor.dtype] >= 8:
             assert array.dtype == tensor.array().dtype, name
         assert packed_bytes(array, BITS[tensor.dtype]) == tensor.data.tobytes(), name
-    with cfck.safe_open(path, framework="np") as file:
+    with cfck.safe_open(path, framework="np", base=base) as file:
         assert set(file.keys()) == set(expected.tensors)
         assert (file.metadata() or {}) == expected.metadata
 
@@ -60,5 +54,5 @@ def test_broken_vectors(entry):
         pytest.skip("the package reads neither attachments nor digests here")
     data = (VECTORS / "broken" / entry["file"]).read_bytes()
     with pytest.raises(cfck.CfckError) as error:
-        cfck.numpy.load(data)
+        cfck.numpy.load(data, base=base_of(entry))
     assert error.value.code == entry["code"], error.value

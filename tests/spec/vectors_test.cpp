@@ -44,6 +44,17 @@ std::string kind_name(cfck::RecordKind kind) {
   return "none";
 }
 
+// The base that the entry of a vector names, if any; files in memory have no folder to find it in.
+cfck::DecodeOptions options_of(const json& entry) {
+  cfck::DecodeOptions options;
+  if (entry.contains("base")) {
+    auto base = cfck::open_base(kFolder + "/" + entry["base"].get<std::string>());
+    EXPECT_TRUE(base) << base.error().to_string();
+    options.base = base ? *base : nullptr;
+  }
+  return options;
+}
+
 void expect_record(const cfck::Reader& reader, const json& expected) {
   const auto name = expected["name"].get<std::string>();
   SCOPED_TRACE(name);
@@ -64,8 +75,10 @@ void expect_vector(const json& entry) {
   SCOPED_TRACE(file);
   const std::vector<std::byte> bytes = bytes_of("/" + file);
   const cfck::MemorySource source(bytes);
-  auto reader = cfck::Reader::open(source);
+  auto reader = cfck::Reader::open(source, options_of(entry));
   ASSERT_TRUE(reader) << reader.error().to_string();
+  EXPECT_EQ(reader->needs_base(), entry.contains("base"));
+  EXPECT_EQ(reader->base_name(), entry.value("base_name", ""));
   const auto records = reader->records();
   const auto n_named = std::count_if(records.begin(), records.end(),
                                      [](const cfck::Record& record) { return !record.hidden; });
@@ -99,10 +112,36 @@ TEST(Vectors, AreReadWhole) {
   }
 }
 
+// Those that name their base find it beside them.
+TEST(Vectors, FindTheirBases) {
+  const json vectors = manifest("/manifest.json")["vectors"];
+  std::size_t n_found = 0;
+  for (const json& entry : vectors) {
+    if (!entry.contains("base")) {
+      continue;
+    }
+    SCOPED_TRACE(entry["file"]);
+    const auto reader = cfck::Reader::open(kFolder + "/" + entry["file"].get<std::string>());
+    ASSERT_TRUE(reader) << reader.error().to_string();
+    const auto checked = reader->check_base();
+    if (entry["base_name"].get<std::string>().empty()) {
+      ASSERT_FALSE(checked);
+      EXPECT_EQ(checked.error().code, ErrorCode::kMissingBase);
+      continue;
+    }
+    EXPECT_TRUE(checked) << checked.error().to_string();
+    for (const json& expected : entry["tensors"]) {
+      expect_record(*reader, expected);
+    }
+    ++n_found;
+  }
+  EXPECT_GE(n_found, 4U);
+}
+
 // Returns the error that `entry` promises, or nullopt if there is none.
 std::optional<cfck::Error> find_error(const json& entry, const cfck::MemorySource& source) {
   const auto at = entry["at"].get<std::string>();
-  auto reader = cfck::Reader::open(source);
+  auto reader = cfck::Reader::open(source, options_of(entry));
   if (at == "open") {
     return reader ? std::nullopt : std::optional(reader.error());
   }

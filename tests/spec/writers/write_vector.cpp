@@ -4,6 +4,7 @@
 #include <zstd.h>
 
 #include <cstdio>
+#include <deque>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -89,6 +90,7 @@ class Recipe {
       return wrong_recipe("no such entropy stage");
     }
     options.entropy = *entropy;
+    CFCK_TRY_ASSIGN(options.base, base());
     CFCK_TRY_ASSIGN(auto file, cfck::AtomicFile::create(out, {}));
     CFCK_TRY_ASSIGN(auto writer, cfck::Writer::create(*file, options));
     for (const json& step : recipe_.at("steps")) {
@@ -96,6 +98,7 @@ class Recipe {
     }
     CFCK_TRY_ASSIGN([[maybe_unused]] const cfck::WriteSummary summary, writer.finish());
     CFCK_TRY(file->commit());
+    options.base = nullptr;  // updates keep that of the file
     for (const json& step : recipe_.value("updates", json::array())) {
       CFCK_TRY(play_update(step, out, options));
     }
@@ -103,6 +106,27 @@ class Recipe {
   }
 
  private:
+  // The file that the new one is stored against, or its tensors as they are in memory.
+  cfck::Result<std::shared_ptr<const cfck::Base>> base() {
+    if (!recipe_.contains("base")) {
+      return std::shared_ptr<const cfck::Base>();
+    }
+    const auto path = recipe_.at("base").get<std::string>();
+    if (!recipe_.at("base_in_memory").get<bool>()) {
+      return cfck::open_base(path);
+    }
+    CFCK_TRY_ASSIGN(const cfck::Reader reader, cfck::Reader::open(path));
+    std::vector<cfck::NamedTensor> named;
+    for (const cfck::Record& record : reader.records()) {
+      if (!record.hidden) {
+        CFCK_TRY_ASSIGN(cfck::OwnedTensor read, reader.read(record));
+        const cfck::OwnedTensor& tensor = base_tensors_.emplace_back(std::move(read));
+        named.push_back({record.name, {tensor.dtype(), tensor.shape(), tensor.bytes()}});
+      }
+    }
+    return cfck::base_in_memory(named);
+  }
+
   cfck::Result<void> play_step(cfck::Writer& writer, const json& step,
                                cfck::CodecChoice codec) const {
     const auto op = step.at("op").get<std::string>();
@@ -161,6 +185,7 @@ class Recipe {
   }
 
   json recipe_;
+  std::deque<cfck::OwnedTensor> base_tensors_;
   const std::vector<std::byte>& data_;
   cfck::MemorySource source_;
 };
