@@ -1,11 +1,14 @@
-// Opens arbitrary bytes as a file and reads everything in it. Version and hashes are corrected
-// first, so that what lies behind them is reached.
+// Opens arbitrary bytes as a file, with the tensors of fixed_base.hpp for a base, reads everything
+// in it, and applies it to these tensors as a patch. Version and hashes are corrected first, so
+// that what lies behind them is reached.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "cfck/cfck.hpp"
+#include "tests/fuzz/fixed_base.hpp"
+#include "tests/fuzz/patch_again.hpp"
 #include "tests/fuzz/sealed_file.hpp"
 
 namespace {
@@ -45,6 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   DecodeOptions options;
   options.threads = 1;
   options.verify_chunks = false;
+  options.base = test::fixed_base();
   options.limits.max_decoded_bytes = 4 * kMaxTensorBytes;
   options.limits.max_attachment_bytes = kMaxTensorBytes;
   const Result<Reader> reader = Reader::open(source, options);
@@ -60,5 +64,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!reader->verify(VerifyLevel::kHashes)) {
     std::abort();
   }
+  (void)test::apply_as_patch(source, *reader, options, kMaxTensorBytes);
   return 0;
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <optional>
 
+#include "tests/fuzz/fixed_base.hpp"
 #include "tests/malformed/small_files.hpp"
 
 namespace cfck::test {
@@ -97,7 +98,7 @@ TEST(UnsteadySource, AFileThatShrinksIsNoCrash) {
     for (std::size_t n_bytes = 0; n_bytes < file.bytes.size(); n_bytes += 101) {
       put_bytes(folder.path("f"), file.bytes);
       const auto source = take(open_file(folder.path("f")));
-      const Reader reader = take(Reader::open(*source));
+      const Reader reader = take(Reader::open(*source, {.base = fixed_base()}));
       put_bytes(folder.path("f"), ByteView(file.bytes).first(n_bytes));
       for (const Record& record : reader.records()) {
         Bytes out(record.decoded_bytes);

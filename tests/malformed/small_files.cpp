@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
+#include "tests/fuzz/fixed_base.hpp"
 
 namespace cfck::test {
 namespace {
@@ -201,6 +203,58 @@ void add_kinds(std::vector<SmallFile>& files) {
   files.push_back({"generation_1", updated(before)});
 }
 
+// The tensors of the fixed base after a step: one of `every` bytes has its lowest bit changed.
+std::vector<FixedTensor> stepped(std::uint64_t every) {
+  std::vector<FixedTensor> tensors = fixed_tensors();
+  Random random(every);
+  for (FixedTensor& tensor : tensors) {
+    for (std::byte& value : tensor.values) {
+      value ^= every != 0 && random.below(every) == 0 ? std::byte{1} : std::byte{0};
+    }
+  }
+  return tensors;
+}
+
+void add_all(Writer& writer, std::span<const FixedTensor> tensors) {
+  for (const FixedTensor& tensor : tensors) {
+    expect_ok(writer.add(tensor.name, TensorView{tensor.dtype, tensor.shape, tensor.values}));
+  }
+}
+
+void add_based(std::vector<SmallFile>& files) {
+  EncodeOptions packed;
+  packed.base = fixed_base();
+  EncodeOptions chunked = packed;
+  chunked.chunk_elems = 64;
+  const std::vector<FixedTensor> same = fixed_tensors();
+  const std::vector<FixedTensor> few = stepped(30);
+  const std::vector<FixedTensor> many = stepped(2);
+  for (const auto& [kind, options] :
+       {std::pair<std::string, EncodeOptions>("packed", packed), {"chunked", chunked}}) {
+    for (const auto& [changes, tensors] :
+         {std::pair("same", &same), {"few", &few}, {"many", &many}}) {
+      files.push_back({"based_" + std::string(changes) + "_" + kind,
+                       write_file([&](Writer& writer) { add_all(writer, *tensors); }, options)});
+    }
+    files.push_back(
+        {"based_shared_" + kind,
+         write_file(
+             [&](Writer& writer) {
+               const FixedTensor& bf16 = few[0];
+               add_all(writer, {&bf16, 1});
+               expect_ok(writer.add("twin", TensorView{bf16.dtype, bf16.shape, bf16.values}));
+               const auto alias = [&](const char* name, std::uint64_t first, const Shape& shape,
+                                      std::vector<std::uint64_t> strides) {
+                 expect_ok(writer.add_alias(name, "bf16", first, shape, strides));
+               };
+               alias("whole", 0, {192}, {1});
+               alias("part", 32, {4, 16}, {16, 1});
+               alias("turned", 0, {16, 12}, {1, 16});
+             },
+             options)});
+  }
+}
+
 }  // namespace
 
 const std::vector<SmallFile>& small_files() {
@@ -211,6 +265,7 @@ const std::vector<SmallFile>& small_files() {
     add_lossy(made);
     add_spectral(made);
     add_kinds(made);
+    add_based(made);
     return made;
   }();
   return files;
@@ -226,6 +281,9 @@ const SmallFile& small_file(const std::string& name) {
 
 Result<Contents> read_contents(const ByteSource& source, DecodeOptions options) {
   options.threads = 1;
+  if (options.base == nullptr) {
+    options.base = fixed_base();
+  }
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(source, options));
   Contents contents;
   contents.metadata = reader.metadata();

@@ -70,8 +70,10 @@ Bytes write_file(const std::function<void(Writer&)>& fill, EncodeOptions options
   return sink.take();
 }
 
-OpenFile::OpenFile(Bytes bytes)
-    : bytes_(std::move(bytes)), source_(bytes_), reader_(take(Reader::open(source_))) {}
+OpenFile::OpenFile(Bytes bytes, DecodeOptions options)
+    : bytes_(std::move(bytes)),
+      source_(bytes_),
+      reader_(take(Reader::open(source_, std::move(options)))) {}
 
 const Record& OpenFile::record(const std::string& name) const {
   const Record* record = reader_.find(name);

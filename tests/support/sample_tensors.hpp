@@ -53,7 +53,7 @@ Bytes write_file(const std::function<void(Writer&)>& fill, EncodeOptions options
 // A file in memory, opened.
 class OpenFile {
  public:
-  explicit OpenFile(Bytes bytes);
+  explicit OpenFile(Bytes bytes, DecodeOptions options = {});
   const Reader* operator->() const { return &reader_; }
   const Reader& reader() const { return reader_; }
   const Record& record(const std::string& name) const;
