@@ -42,13 +42,13 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def write(vector: Vector, writer: str, files: dict[str, bytes]) -> bytes:
-    """`files` are those that were made before, which may be stored against each other."""
+def write(vector: Vector, writer: str, files: dict[str, bytes] | None = None) -> bytes:
+    """`files` are those that were made before, against which it may be stored."""
     with tempfile.TemporaryDirectory() as folder:
         recipe, data, out = (pathlib.Path(folder, name) for name in ("r.json", "d.bin", "o.cfck"))
         calls = vector.recipe()
         if vector.base:
-            for name, content in files.items():
+            for name, content in (files or {}).items():
                 pathlib.Path(folder, name).write_bytes(content)
             calls["base"] = str(pathlib.Path(folder, vector.base))
             calls["base_in_memory"] = vector.base_in_memory
