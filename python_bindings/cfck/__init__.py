@@ -11,7 +11,7 @@ All functions may be called from several threads at once, and release the GIL wh
 encode and decode.
 
 Inside, each sub-package imports from those to its left only, and ``torch``, ``train``,
-``transformers``, ``distributed``, ``numpy``, ``plot`` and this module from all of them::
+``transformers``, ``distributed``, ``numpy``, ``plot``, ``sync`` and this module from all of them::
 
     errors, _native <- _common <- _frameworks, _options <- _io <- _checkpoint
                        <- _evaluation <- _calibration <- _shrink <- _program
@@ -19,6 +19,7 @@ Inside, each sub-package imports from those to its left only, and ``torch``, ``t
                        <- _distributed <- _embeddings <- _embedding_bench <- embeddings
                        <- _report
                        <- _streaming <- _transformers
+                       <- _sync
 """
 
 from __future__ import annotations
@@ -184,6 +185,7 @@ _SUBMODULES = (
     "hdf5",
     "numpy",
     "plot",
+    "sync",
     "torch",
     "train",
     "transformers",

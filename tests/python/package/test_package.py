@@ -23,6 +23,7 @@ def test_version():
     [
         ("import cfck", ["torch", "numpy", "cfck._native", "cfck.errors"]),
         ("import cfck.numpy", ["torch"]),
+        ("import cfck.sync", ["torch", "ml_dtypes"]),
         ("import cfck.torch", ["ml_dtypes", "cfck._streaming", "cfck._calibration"]),
         ("from cfck.__main__ import main", ["torch", "numpy", "cfck._native", "dataclasses"]),
     ],

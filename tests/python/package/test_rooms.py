@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "_evaluation": {"_common", "_frameworks", "_options", "_io"},
     "_report": {"_common", "_frameworks", "_options", "_io"},
     "_streaming": {"_common", "_frameworks", "_options", "_io"},
+    "_sync": {"_common", "_frameworks", "_options", "_io"},
     "_calibration": {"_common", "_frameworks", "_options", "_io", "_evaluation"},
     "_shrink": {"_common", "_frameworks", "_options", "_io", "_evaluation", "_calibration"},
     "_training": {"_common", "_frameworks", "_options", "_io", "_evaluation"},
