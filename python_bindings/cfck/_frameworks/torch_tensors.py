@@ -208,7 +208,8 @@ class TorchFramework:
         return out.data_ptr()
 
     def copy(self, out: torch.Tensor, tensor: torch.Tensor) -> None:
-        with torch.no_grad():
+        # Tensors that were made in inference mode can be written to in that alone.
+        with torch.inference_mode() if out.is_inference() else torch.no_grad():
             out.copy_(tensor)
 
 

@@ -15,9 +15,7 @@ from ..errors import CorruptError, IoError, NotFoundError
 from .digests import TensorInfo, digest_of, tensors_of
 from .files import failure
 from .manifest import KEYFRAME, Entry, Manifest, file_name
-from .patches import read_patch
-
-_NO_LIMIT = (1 << 63) - 1
+from .patches import NO_LIMIT, read_patch
 
 
 @dataclasses.dataclass
@@ -111,16 +109,14 @@ def read_next(
             data = file.read()
     except OSError as error:
         raise NotThereError(str(failure("read", path, error))) from error
-    # A small file may stand for all weights. What it decodes to is checked below.
-    archive = Archive.from_bytes(
-        data, {"threads": options.get("threads", 0), "max_decoded_bytes": _NO_LIMIT}
-    )
+    archive = Archive.from_bytes(data, {"max_decoded_bytes": NO_LIMIT})
     infos = _proven(archive, entry, path)
     if {n: (i.dtype, i.shape) for n, i in infos.items()} != {
         n: (i.dtype, i.shape) for n, i in held.infos.items()
     }:
         raise CorruptError(f"{path} has other names, dtypes or shapes than the version before it")
-    tensors = read_patch(held.framework, held.tensors, archive)
+    threads = options.get("threads", 0)
+    tensors = read_patch(held.framework, held.tensors, data, threads)
     return Weights(held.history, entry.version, held.framework, tensors, infos)
 
 

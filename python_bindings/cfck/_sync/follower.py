@@ -13,7 +13,14 @@ from .._frameworks.choose import find_framework
 from .._frameworks.framework import Framework
 from .._options.kinds import OpenOptions
 from .._options.native import check_max_decoded_bytes, check_threads
-from ..errors import ChecksumError, CorruptError, TruncatedError, UnsupportedError
+from ..errors import (
+    ChecksumError,
+    CorruptError,
+    MissingBaseError,
+    OutOfMemoryError,
+    TruncatedError,
+    UnsupportedError,
+)
 from .chain import NotThereError, Weights, best_way, read_keyframe, read_next
 from .digests import TensorInfo
 from .manifest import KEYFRAME, Entry, Manifest, check_name, file_name, manifest_name, read_manifest
@@ -109,6 +116,7 @@ class Follower:
         self._newest: int | None = None
         self._damaged: dict[Entry, str] = {}
         self._missing: dict[Entry, str] = {}
+        self._suspected: set[Entry] = set()
         self._manifest_problem: str | None = None
         self._told: set[object] = set()
         self._mutex = threading.RLock()
@@ -203,6 +211,7 @@ class Follower:
         self._damaged = {e: why for e, why in self._damaged.items() if e in listed}
         self._missing = {e: why for e, why in self._missing.items() if e in listed}
         self._told &= listed
+        self._suspected &= listed
         self._newest = manifest.newest.version if manifest and manifest.newest else None
         return manifest
 
@@ -215,6 +224,14 @@ class Follower:
             if self._is_listed(entry):
                 self._missing[entry] = str(error)
                 self._tell(entry, str(error))
+        except MissingBaseError as error:
+            # Somebody wrote to the weights here, or, where they were just read, the file is wrong.
+            if entry in self._suspected:
+                self._damaged[entry] = str(error)
+            self._suspected.add(entry)
+            self._held = None
+            self._tell(entry, f"{file_name(self._name, entry.version)}: {error}")
+            return False
         except _DAMAGE as error:
             self._damaged[entry] = str(error)
             self._tell(entry, f"{file_name(self._name, entry.version)} is damaged: {error}")
@@ -230,6 +247,8 @@ class Follower:
         assert held is not None
         try:
             return read_next(self._folder, manifest, entry, held, self._options)
+        except OutOfMemoryError:
+            raise  # perhaps in the middle
         except Exception:
             self._held = held  # which is as it was
             raise

@@ -1,4 +1,4 @@
-"""Versions as files: whole ones, and patches, which are applied to the version before."""
+"""Patches: files that are stored against the version before."""
 
 from __future__ import annotations
 
@@ -6,31 +6,38 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._frameworks.framework import Framework
-from .._io.archive import Archive
-from .._io.save import write_bytes
+from .._io.patching import apply, patch
 from .._options.kinds import SaveBytesOptions
+from ..errors import InvalidArgumentError
 
-Tensors = dict[str, Any]
+# A small file may stand for all weights. They are not more than those that are there, which is
+# checked before.
+NO_LIMIT = (1 << 63) - 1
 
 
-# Takes the place of patches against a base, which do not exist yet: the whole version.
 def write_patch(
-    framework: Framework[Any],
     old: Mapping[str, Any],
     new: Mapping[str, Any],
     metadata: Mapping[str, str],
     options: SaveBytesOptions,
 ) -> bytes:
     """The bytes of a file from which read_patch() makes ``new``, if it has ``old``."""
-    return write_bytes(framework, new, metadata, options)
+    return patch(old, new, metadata, options=options)
 
 
-def read_patch(framework: Framework[Any], base: Tensors, archive: Archive) -> Tensors:
-    """The tensors of a patch, which are proven. Those of the base may be overwritten, but only if
-    that succeeds."""
-    return archive.load_all(framework)
+def read_patch(
+    framework: Framework[Any], tensors: dict[str, Any], data: bytes, threads: int
+) -> dict[str, Any]:
+    """Applies a patch to tensors where they are, all of it or nothing, and returns them.
 
-
-def is_worth_it(patch_bytes: int, keyframe_bytes: int) -> bool:
-    """Whether a patch is so much smaller than a keyframe that it is better to have it."""
-    return True  # as long as write_patch() writes whole versions
+    Raises:
+        MissingBaseError: they are not what the patch is stored against.
+        CfckError: as apply().
+    """
+    try:
+        apply(tensors, data, threads=threads, max_decoded_bytes=NO_LIMIT)
+    except InvalidArgumentError:
+        # They share memory, as in the keyframe, and are to have different values now.
+        tensors = {name: framework.contiguous(tensor) for name, tensor in tensors.items()}
+        apply(tensors, data, threads=threads, max_decoded_bytes=NO_LIMIT)
+    return tensors

@@ -33,7 +33,7 @@ from .manifest import (
     read_manifest,
     version_of_file,
 )
-from .patches import is_worth_it, write_patch
+from .patches import write_patch
 from .warning import warn
 
 if TYPE_CHECKING:
@@ -325,8 +325,8 @@ class Publisher:
     ) -> Entry:
         """Writes the file of a version."""
         if base is not None and not keyframe and not self._is_time_for_keyframe():
-            data = write_patch(framework, base.tensors, tensors, metadata, self._options)
-            if is_worth_it(len(data), self._keyframe_bytes()):
+            data = write_patch(base.tensors, tensors, metadata, self._options)
+            if len(data) < self._keyframe_bytes():
                 replace_file(self._folder, file_name(self._name, number), data, self._sync)
                 digest = digest_of(tensors_of(Archive.from_bytes(data, {})))
                 return Entry(number, PATCH, base.version, len(data), digest)
@@ -340,7 +340,7 @@ class Publisher:
         return self._manifest.patches_since_keyframe() + 1 >= self._keyframe_every
 
     def _keyframe_bytes(self) -> int:
-        """Of the last one."""
+        """Of the last one. A patch that is no smaller has no use."""
         return next(e.n_bytes for e in reversed(self._manifest.entries) if e.kind == KEYFRAME)
 
     def _list(self, entry: Entry) -> None:

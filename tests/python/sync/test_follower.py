@@ -227,6 +227,38 @@ def test_whole_tensors_that_changed_are_handed_over(tmp_path, publisher):
     assert len(got) == 2
 
 
+def test_weights_that_a_receiver_wrote_to_are_read_again(tmp_path, publisher):
+    """They are not what a patch is stored against any more."""
+
+    def spoil(version, tensors):
+        tensors["matrix"][0, 0] += 1
+
+    follower, model = follower_of(tmp_path), {}
+    publish(publisher, 1)
+    follower.poll(on_tensors=spoil)
+    publish(publisher, 2)
+    with pytest.warns(SyncWarning, match=r"weights-2\.cfck: .*matrix"):
+        assert follower.poll(model) == 2
+    assert_equal(model, arrays(2))
+    assert not follower.status().problems
+
+
+def test_a_patch_that_was_not_made_for_what_was_published(tmp_path, publisher):
+    """As if a publisher's copy had changed: the next keyframe is waited for."""
+    follower, model = follower_of(tmp_path), {}
+    publish(publisher, 1, 2)
+    follower.poll(model)
+    publisher._base.tensors["matrix"][3] += 1
+    publish(publisher, 3)
+    with pytest.warns(SyncWarning, match=r"weights-3\.cfck"):
+        assert follower.poll(model) is None
+    assert "matrix" in follower.status().problems["weights-3.cfck"]
+    assert_equal(model, arrays(2))
+    publish(publisher, 4, 5)
+    assert follower.poll(model) == 5
+    assert_equal(model, arrays(5))
+
+
 def test_a_receiver_that_raises_gets_all_again(tmp_path, publisher):
     follower, got = follower_of(tmp_path), []
     publish(publisher, 1)
@@ -271,7 +303,7 @@ def test_an_interrupted_patch_leaves_the_model_as_it_was(tmp_path, publisher, mo
     follower.poll(model)
     publish(publisher, 2)
 
-    def interrupt(framework, base, *arguments):
+    def interrupt(framework, base, *arguments, **named):
         base["bias"] += 1  # as if it were half done
         raise KeyboardInterrupt
 

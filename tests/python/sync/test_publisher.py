@@ -35,6 +35,21 @@ def test_keyframes_and_patches(tmp_path):
         assert one["file"] == f"weights-{one['version']}.cfck"
         assert one["bytes"] == (tmp_path / one["file"]).stat().st_size
     assert_equal(cfck.numpy.load_file(tmp_path / "weights-5.cfck"), arrays(5))
+    path = tmp_path / "weights-6.cfck"
+    assert path.stat().st_size < (tmp_path / "weights-5.cfck").stat().st_size / 3
+    assert_equal(cfck.numpy.load_file(path, base=arrays(5)), arrays(6))
+
+
+def test_patches_that_are_no_smaller_are_keyframes(tmp_path):
+    random = np.random.default_rng(1)
+    model, follower = {}, Follower(tmp_path, framework="np")
+    with Publisher(tmp_path) as publisher:
+        for version in range(1, 5):
+            weights = {"w": random.integers(0, 256, 10_000, dtype=np.uint8)}
+            publisher.publish(weights)
+            assert follower.poll(model) == version
+            assert_equal(model, weights)
+    assert list(kinds(tmp_path).values()) == ["keyframe"] * 4
 
 
 def test_the_digest_is_what_the_page_says(tmp_path):

@@ -74,6 +74,18 @@ def test_every_dtype(tmp_path):
             assert_equal_states(model, state)
 
 
+def test_models_of_inference_mode(tmp_path):
+    with torch.inference_mode():
+        model = Net()
+    follower = Follower(tmp_path)
+    with Publisher(tmp_path) as publisher:
+        for version in (1, 2):
+            state = Net().state_dict()
+            publisher.publish(state)
+            assert follower.poll(model) == version
+            assert_equal_states(model.state_dict(), state)
+
+
 @pytest.mark.parametrize(
     ("other", "said"),
     [
