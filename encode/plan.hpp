@@ -33,7 +33,8 @@ struct EncodePlan {
   EncodeLevel level = EncodeLevel::kDefault;
   // Where the options name no codec, others than those that they ask for may be tried too.
   bool tries_others = false;
-  // What the tensor may be stored against: one of its dtype and shape in the base; nullptr: nothing.
+  // What the tensor may be stored against: one of its dtype and shape in the base; nullptr:
+  // nothing.
   const Base* base = nullptr;
   const BaseTensor* base_tensor = nullptr;
   // True as soon as rate control has found the step, which the request of `choice` then has, and

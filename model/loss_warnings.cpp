@@ -1,5 +1,3 @@
-#include "cfck/loss_warnings.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,6 +6,7 @@
 
 #include "base/glob.hpp"
 #include "base/text.hpp"
+#include "cfck/writer.hpp"
 #include "model/reason_text.hpp"
 
 namespace cfck {

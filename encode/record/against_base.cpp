@@ -1,10 +1,11 @@
-// Records of several chunks that may be stored against a base. Their differences are encoded at once
-// and held: most patches change little, and what is clearly smaller than lossless needs no trial of
-// both.
+// Records of several chunks that may be stored against a base. Their differences are encoded at
+// once and held: most patches change little, and what is clearly smaller than lossless needs no
+// trial of both.
+#include "encode/trial/against_base.hpp"
+
 #include <utility>
 
 #include "encode/record/chunks.hpp"
-#include "encode/trial/against_base.hpp"
 
 namespace cfck::encode {
 namespace {
@@ -35,7 +36,9 @@ Result<bool> RecordEncoder::encode_against_base(const SharedRecord& record) {
         [this, record, chunk](WorkerMemory& memory) {
           return encode_coded(*record, chunk, memory);
         },
-        [this, record](ChunkResult result) { return hold_difference(*record, std::move(result)); }));
+        [this, record](ChunkResult result) {
+          return hold_difference(*record, std::move(result));
+        }));
     if (record->against_base->is_smaller == false) {
       break;
     }
@@ -73,8 +76,8 @@ Result<void> RecordEncoder::hold_difference(ChunkedRecord& record, ChunkResult r
 
 Result<void> RecordEncoder::decide_difference(ChunkedRecord& record) {
   AgainstBase& state = *record.against_base;
-  state.is_smaller = is_clearly_smaller(state.difference_bytes + costs_.base_entry_bytes,
-                                        state.lossless_bytes);
+  state.is_smaller =
+      is_clearly_smaller(state.difference_bytes + costs_.base_entry_bytes, state.lossless_bytes);
   std::vector<ChunkResult> held = std::exchange(record.held, {});
   for (ChunkResult& result : held) {
     if (*state.is_smaller) {

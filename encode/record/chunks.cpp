@@ -69,8 +69,8 @@ Result<RecordEncoder::ChunkResult> RecordEncoder::encode_coded(ChunkedRecord& re
   result.errors = trial.errors;
   result.edges = hash_leaves(record.digest, record.offset_bytes(chunk), trial.decoded);
   if (record.base_digest && needs_base(record.candidate)) {
-    CFCK_TRY_ASSIGN(const ByteView base, base_values(record.plan, record.offset_bytes(chunk),
-                                                     values.size(), memory));
+    CFCK_TRY_ASSIGN(const ByteView base,
+                    base_values(record.plan, record.offset_bytes(chunk), values.size(), memory));
     result.base_edges = hash_leaves(*record.base_digest, record.offset_bytes(chunk), base);
   }
   if (record.against_base) {

@@ -17,8 +17,8 @@ namespace cfck::encode {
 struct RecordEncoder::ChunkResult {
   SealedChunk sealed;
   LeafEdges edges;
-  LeafEdges base_edges;           // of what it is stored against, where the record builds its digest
-  codec::ErrorTotals errors;      // for lossy codecs
+  LeafEdges base_edges;       // of what it is stored against, where the record builds its digest
+  codec::ErrorTotals errors;  // for lossy codecs
   std::uint64_t lossless_bytes = 0;  // estimated, while it is open whether differences are smaller
 };
 

@@ -239,9 +239,8 @@ Result<void> RecordEncoder::write(ChunkedRecord& record, ChunkResult& result) {
 
 Result<void> RecordEncoder::set_base_digest(const ChunkedRecord& record) {
   const EncodePlan& plan = record.plan;
-  Result<Digest> digest = record.base_digest
-                              ? Result<Digest>(record.base_digest->finish())
-                              : naming(plan.base->digest(*plan.base_tensor), plan);
+  Result<Digest> digest = record.base_digest ? Result<Digest>(record.base_digest->finish())
+                                             : naming(plan.base->digest(*plan.base_tensor), plan);
   CFCK_TRY(digest);
   sink_.set_base_digest(record.number, *digest);
   return {};

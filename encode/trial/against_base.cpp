@@ -55,8 +55,8 @@ Result<std::uint64_t> estimate_lossless(const EncodePlan& plan, std::uint64_t ch
   const Candidate lossless = lossless_candidate(
       plan, codec::find_encoder(CodecId::kLossless)->entropy_for(plan.dtype, plan.entropy));
   std::swap(memory.encoded, memory.other);
-  const Result<ChunkTrial> trial = encode_values(
-      plan, lossless, chunk * plan.geometry.chunk_elems, n_sampled, sample, memory);
+  const Result<ChunkTrial> trial =
+      encode_values(plan, lossless, chunk * plan.geometry.chunk_elems, n_sampled, sample, memory);
   std::swap(memory.encoded, memory.other);
   CFCK_TRY(trial);
   const std::uint64_t n_bytes = trial->payload_bytes;

@@ -17,8 +17,8 @@ std::optional<Candidate> base_candidate(const EncodePlan& plan);
 bool needs_base(const Candidate& candidate) noexcept;
 
 // Returns the values of a chunk's range in the base: in place, or in memory of the worker that is
-// valid until its next use. Requires: plan.base_tensor. Errors: those of Base::read(), with the name
-// of the tensor.
+// valid until its next use. Requires: plan.base_tensor. Errors: those of Base::read(), with the
+// name of the tensor.
 Result<ByteView> base_values(const EncodePlan& plan, std::uint64_t offset_bytes,
                              std::uint64_t n_bytes, WorkerMemory& memory);
 

@@ -57,8 +57,7 @@ class BestOfChunk {
       set_digest(values_);
     }
     if (needs_base(choice_.candidate) && digest_ == WantsDigest::kYes) {
-      CFCK_TRY_ASSIGN(choice_.base_digest,
-                      naming(plan_.base->digest(*plan_.base_tensor), plan_));
+      CFCK_TRY_ASSIGN(choice_.base_digest, naming(plan_.base->digest(*plan_.base_tensor), plan_));
     }
     return std::move(choice_);
   }

@@ -7,10 +7,12 @@ void RecordTrial::start(const CandidateList& to_try) {
   candidates = to_try;
   measured.clear();
   for (const Candidate& candidate : candidates) {
-    measured.push_back(
-        {{candidate.codec, candidate.preamble().size(), {}, candidate.lossy != nullptr,
-          needs_base(candidate)},
-         {}});
+    measured.push_back({{candidate.codec,
+                         candidate.preamble().size(),
+                         {},
+                         candidate.lossy != nullptr,
+                         needs_base(candidate)},
+                        {}});
   }
 }
 

@@ -24,9 +24,8 @@ Result<ChunkTrial> encode_values(const EncodePlan& plan, const Candidate& candid
   job.info.n_elems = n_elems;
   job.values = values;
   if (needs_base(candidate)) {
-    CFCK_TRY_ASSIGN(job.info.base,
-                    base_values(plan, first_elem * bits_per_element(plan.dtype) / 8, values.size(),
-                                memory));
+    CFCK_TRY_ASSIGN(job.info.base, base_values(plan, first_elem * bits_per_element(plan.dtype) / 8,
+                                               values.size(), memory));
   }
   CFCK_TRY_ASSIGN(const codec::EncodedValues encoded,
                   naming(codec::encode(job, memory.scratch, memory.decoded, memory.encoded), plan));

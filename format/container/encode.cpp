@@ -86,10 +86,9 @@ void put_record(FieldWriter& out, const StoredRecord& stored) {
   out.put(static_cast<std::uint8_t>(record.entropy));
   out.put(static_cast<std::uint8_t>(record.scan));
   out.put(static_cast<std::uint8_t>(record.shape.size()));
-  out.put(static_cast<std::uint32_t>((record.hidden ? 1 : 0) | (stored.has_preamble ? 2 : 0) |
-                                     (has_error_entry(record) ? 4 : 0) |
-                                     (has_quality_entry(record) ? 8 : 0) |
-                                     (record.base_digest ? 16 : 0)));
+  out.put(static_cast<std::uint32_t>(
+      (record.hidden ? 1 : 0) | (stored.has_preamble ? 2 : 0) | (has_error_entry(record) ? 4 : 0) |
+      (has_quality_entry(record) ? 8 : 0) | (record.base_digest ? 16 : 0)));
   std::uint32_t a = 0;
   std::uint64_t b = 0;
   std::uint64_t c = 0;
@@ -149,6 +148,25 @@ std::vector<const ChunkEntry*> chunks_in_order(const Index& index) {
     }
   }
   return chunks;
+}
+
+// Errors, qualities and bases, of the records that have them.
+void put_entries(FieldWriter& out, const Index& index) {
+  for (const StoredRecord& stored : index.records) {
+    if (has_error_entry(stored.record)) {
+      put_error(out, *stored.record.error);
+    }
+  }
+  for (const StoredRecord& stored : index.records) {
+    if (has_quality_entry(stored.record)) {
+      put_quality(out, *stored.record.error->quality);
+    }
+  }
+  for (const StoredRecord& stored : index.records) {
+    if (stored.record.base_digest) {
+      out.put_bytes(std::as_bytes(std::span(*stored.record.base_digest)));
+    }
+  }
 }
 
 }  // namespace
@@ -229,21 +247,7 @@ Result<std::vector<std::byte>> encode_index(const Index& index) {
     out.put_bytes(std::as_bytes(std::span(stored.record.shape)));
     out.put_bytes(std::as_bytes(std::span(stored.record.strides)));
   }
-  for (const StoredRecord& stored : index.records) {
-    if (has_error_entry(stored.record)) {
-      put_error(out, *stored.record.error);
-    }
-  }
-  for (const StoredRecord& stored : index.records) {
-    if (has_quality_entry(stored.record)) {
-      put_quality(out, *stored.record.error->quality);
-    }
-  }
-  for (const StoredRecord& stored : index.records) {
-    if (stored.record.base_digest) {
-      out.put_bytes(std::as_bytes(std::span(*stored.record.base_digest)));
-    }
-  }
+  put_entries(out, index);
   for (const StoredRecord& stored : index.records) {
     out.put_text(stored.record.name);
   }

@@ -11,6 +11,7 @@
 #include "base/threads/threads.hpp"
 #include "format/read/boxes.hpp"
 #include "format/read/chunks/open_file.hpp"
+#include "format/read/find_base.hpp"
 #include "format/read/plan.hpp"
 #include "format/read/reader_access.hpp"
 #include "format/read/verify.hpp"
@@ -90,7 +91,7 @@ Result<Reader> Reader::open(std::unique_ptr<const ByteSource> source, DecodeOpti
     if (source == nullptr) {
       return invalid_argument("there is no source to read from");
     }
-    return ReaderAccess::open(std::move(source), std::move(options), {});
+    return ReaderAccess::open(std::move(source), std::move(options), format::BaseChain());
   });
 }
 
@@ -140,10 +141,9 @@ std::string_view Reader::base_name() const {
 
 Result<void> Reader::check_base() const {
   return with_file(*this, [&](const OpenFile& file) {
-    return parallel_for(file.index.records.size(), resolve_threads(file.options.threads),
-                        [&](std::size_t number, unsigned) {
-                          return file.check_base(file.index.records[number]);
-                        });
+    return parallel_for(
+        file.index.records.size(), resolve_threads(file.options.threads),
+        [&](std::size_t number, unsigned) { return file.check_base(file.index.records[number]); });
   });
 }
 

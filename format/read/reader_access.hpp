@@ -14,7 +14,7 @@ namespace cfck {
 namespace format {
 struct OpenFile;
 struct BaseChain;
-}
+}  // namespace format
 
 struct ReaderAccess {
   // Opens a file that other files, those of `chain`, are stored against.

@@ -9,6 +9,7 @@
 #include "format/container/frame_fields.hpp"
 #include "format/container/index/compressed_index.hpp"
 #include "format/read/chunks/open_file.hpp"
+#include "format/read/find_base.hpp"
 #include "format/read/reader_access.hpp"
 
 namespace cfck::format {
@@ -130,8 +131,8 @@ void fill_tables(OpenFile& file) {
   file.content_digest = hash_contents(file);
 }
 
-// Finds the base, so that it stays what it is for as long as the file is open. Only reading a record
-// that is stored against it tells that it is missing.
+// Finds the base, so that it stays what it is for as long as the file is open. Only reading a
+// record that is stored against it tells that it is missing.
 void take_base(OpenFile& file, const BaseChain& chain) {
   if (!needs_base(file.index)) {
     return;
@@ -180,6 +181,10 @@ Result<std::unique_ptr<OpenFile>> OpenFile::open(const ByteSource& source, Decod
   fill_tables(*file);
   take_base(*file, chain);
   return file;
+}
+
+Result<std::unique_ptr<OpenFile>> OpenFile::open(const ByteSource& source, DecodeOptions options) {
+  return open(source, std::move(options), BaseChain());
 }
 
 Result<void> OpenFile::check_base(const StoredRecord& stored) const {

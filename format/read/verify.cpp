@@ -242,8 +242,7 @@ VerifyReport Findings::take_report(std::uint64_t n_records) {
 }
 
 bool is_readable(const OpenFile& file, const Record& record) {
-  return check_readable(record).has_value() &&
-         file.check_base(file.base_of(record)).has_value();
+  return check_readable(record).has_value() && file.check_base(file.base_of(record)).has_value();
 }
 
 Result<VerifyReport> verify_file(const OpenFile& file, VerifyLevel level,

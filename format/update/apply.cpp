@@ -107,15 +107,14 @@ Result<void> Application::list_chunks() {
   for (std::uint32_t i = 0; i < file_.records.size(); ++i) {
     const StoredRecord& stored = file_.index.records[i];
     const Record& record = stored.record;
-    const bool shares =
-        record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate;
+    const bool shares = record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate;
     if (shares || record.n_elems == 0) {
       continue;
     }
     CFCK_TRY(format::check_readable(record));
     CFCK_TRY_ASSIGN(std::vector<std::byte> preamble, file_.read_preamble(stored, record.name));
-    records_.push_back(std::make_unique<ProvenRecord>(stored, std::move(preamble),
-                                                      memory_.of_record[i]));
+    records_.push_back(
+        std::make_unique<ProvenRecord>(stored, std::move(preamble), memory_.of_record[i]));
     ProvenRecord* const proven = records_.back().get();
     if (record.kind == RecordKind::kPacked) {
       chunks_.push_back({proven, 0, 0, 0, record.decoded_bytes});
@@ -166,8 +165,8 @@ Result<Proof> Application::prove_chunk(const Chunk& chunk, format::ReadWorker& w
   CFCK_TRY(decode(chunk, worker, values));
   proof.edges = encode::hash_leaves(record.digest, chunk.first_byte, values);
   for (const MutableBytes tensor : record.destinations) {
-    proof.is_changed = proof.is_changed ||
-                       std::memcmp(part_of(tensor).data(), values.data(), values.size()) != 0;
+    proof.is_changed =
+        proof.is_changed || std::memcmp(part_of(tensor).data(), values.data(), values.size()) != 0;
   }
   return proof;
 }
@@ -176,16 +175,16 @@ Result<void> Application::prove_chunks(const ReadProgress& progress) {
   format::SharedProgress shared(progress);
   OrderedPipeline pipeline(threads());
   for (Chunk& chunk : chunks_) {
-    CFCK_TRY(pipeline.submit(
-        [&](unsigned worker) { return prove_chunk(chunk, workers_[worker]); },
-        [&](const Proof& proof) {
-          encode::add_edges(chunk.record->digest, proof.edges);
-          if (chunk.record->base_digest) {
-            encode::add_edges(*chunk.record->base_digest, proof.base_edges);
-          }
-          chunk.is_written = !proof.is_changed;
-          return shared.advance(chunk.n_bytes, chunk.record->stored.record.name);
-        }));
+    CFCK_TRY(pipeline.submit([&](unsigned worker) { return prove_chunk(chunk, workers_[worker]); },
+                             [&](const Proof& proof) {
+                               encode::add_edges(chunk.record->digest, proof.edges);
+                               if (chunk.record->base_digest) {
+                                 encode::add_edges(*chunk.record->base_digest, proof.base_edges);
+                               }
+                               chunk.is_written = !proof.is_changed;
+                               return shared.advance(chunk.n_bytes,
+                                                     chunk.record->stored.record.name);
+                             }));
   }
   return pipeline.drain();
 }
@@ -283,10 +282,9 @@ ApplyReport Application::report() const {
 
 Result<ApplyReport> Application::write() {
   ApplyReport report = this->report();
-  Result<void> written =
-      parallel_for(chunks_.size(), threads(), [&](std::size_t i, unsigned worker) {
-        return write_chunk(chunks_[i], workers_[worker]);
-      });
+  Result<void> written = parallel_for(
+      chunks_.size(), threads(),
+      [&](std::size_t i, unsigned worker) { return write_chunk(chunks_[i], workers_[worker]); });
   if (!written) {
     // Only memory can have been missing. Decoding takes no more than before, on one thread.
     reserve_.reset();

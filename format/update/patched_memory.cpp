@@ -99,9 +99,9 @@ Result<void> check_overlaps(const OpenFile& file, std::vector<Match> matches) {
     };
     const bool overlaps =
         furthest != nullptr && std::less<>()(match.tensor->data.data(), end_of(*furthest));
-    if (overlaps && (&file.base_of(*match.record) != &file.base_of(*furthest->record) ||
-                     !start_of_owner(match) ||
-                     start_of_owner(match) != start_of_owner(*furthest))) {
+    if (overlaps &&
+        (&file.base_of(*match.record) != &file.base_of(*furthest->record) ||
+         !start_of_owner(match) || start_of_owner(match) != start_of_owner(*furthest))) {
       return invalid_argument("it shares memory with '" + escaped(furthest->record->name) +
                               "', but not in the patch; give it memory of its own")
           .in_record(match.record->name);

@@ -196,8 +196,7 @@ Result<void> Rewriter::encode_alone(std::uint32_t number) {
       codec::chunk_geometry(record.dtype, record.n_elems, record.decoded_bytes, record.chunk_elems);
   plan.source = &values;
   RecordEmitter emitter(layout_);
-  encode::RecordEncoder encoder(emitter, kFrameCosts,
-                                ReaderAccess::file(*reader_).options.threads);
+  encode::RecordEncoder encoder(emitter, kFrameCosts, ReaderAccess::file(*reader_).options.threads);
   layout_.index().records[number].record.base_digest.reset();
   CFCK_TRY(encoder.encode(number, std::move(plan)));
   CFCK_TRY(encoder.drain());

@@ -46,8 +46,7 @@ Result<std::vector<bool>> marked(const format::Index& index, const Update& chang
 Result<void> check_bases_keep_names(const format::Index& index, const std::vector<bool>& drop) {
   for (std::size_t i = 0; i < drop.size(); ++i) {
     const Record& record = index.records[i].record;
-    const bool shares =
-        record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate;
+    const bool shares = record.kind == RecordKind::kAlias || record.kind == RecordKind::kDuplicate;
     if (drop[i] || !shares || !drop[record.base]) {
       continue;
     }

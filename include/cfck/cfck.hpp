@@ -12,7 +12,6 @@
 #include "cfck/dtype.hpp"
 #include "cfck/export.hpp"
 #include "cfck/io.hpp"
-#include "cfck/loss_warnings.hpp"
 #include "cfck/message.hpp"
 #include "cfck/options.hpp"
 #include "cfck/owned_tensor.hpp"

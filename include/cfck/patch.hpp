@@ -33,13 +33,14 @@ struct ApplyReport {
 // Gives `tensors` the values of the .cfck file in `patch`: all of them or none. Everything is
 // decoded and proven by its digest, chunk by chunk, before the first value is written; this takes
 // memory for the patch and a few chunks, not for another copy of the tensors. A file that is stored
-// against nothing will do too. Nobody else may read or write the tensors meanwhile. `progress` counts
-// the bytes that were proven, and may cancel until all are.
+// against nothing will do too. Nobody else may read or write the tensors meanwhile. `progress`
+// counts the bytes that were proven, and may cancel until all are.
 //
-// Errors, after which the tensors are as they were: kMissingBase, with the name of the tensor, where names,
-// dtypes, shapes or values are not those that the patch was made for; kInvalidArgument for memory
-// of the wrong size and for tensors that share memory, but not in the patch; those of opening and
-// reading a file. kOutOfMemory says if it came so late that only some tensors have new values.
+// Errors, after which the tensors are as they were: kMissingBase, with the name of the tensor,
+// where names, dtypes, shapes or values are not those that the patch was made for; kInvalidArgument
+// for memory of the wrong size and for tensors that share memory, but not in the patch; those of
+// opening and reading a file. kOutOfMemory says if it came so late that only some tensors have new
+// values.
 CFCK_API Result<ApplyReport> apply_patch(const ByteSource& patch,
                                          std::span<const PatchedTensor> tensors,
                                          DecodeOptions options = {},

@@ -70,8 +70,8 @@ class CFCK_API Reader {
   std::uint64_t generation() const;
   // Bytes of dead frames, which compact() would free. 0 if generation() is 0.
   std::uint64_t dead_bytes() const;
-  // True if records are stored against a base. Opening the file looks for it, but only reading these
-  // records needs it: kMissingBase, kLimitExceeded and errors of opening it come then.
+  // True if records are stored against a base. Opening the file looks for it, but only reading
+  // these records needs it: kMissingBase, kLimitExceeded and errors of opening it come then.
   bool needs_base() const;
   // The name of the file that has the base; empty for a file without one, and for one that was
   // written against tensors in memory.

@@ -39,8 +39,8 @@ CFCK_API Result<WriteSummary> update(const std::string& path, const Update& chan
                                      FileSystem& files = system_files(),
                                      WriteProgress progress = {});
 
-// Rewrites the file at `path` without its dead bytes, as generation 0, so that it stands alone: what
-// is stored against a base, which must be there, is encoded by itself, without loss. All other
+// Rewrites the file at `path` without its dead bytes, as generation 0, so that it stands alone:
+// what is stored against a base, which must be there, is encoded by itself, without loss. All other
 // chunks are copied and checked, not encoded again. Returns the bytes freed, 0 for a file that got
 // longer. The file
 // is locked, which keeps update() out. A save takes no lock: one that replaced

@@ -173,7 +173,8 @@ _HOMES = {
     ".errors": (
         "CfckError ChecksumError CorruptError DeviceError ExistsError InternalError "
         "InvalidArgumentError IoError LimitExceededError MissingBaseError MissingFileError "
-        "NotFoundError OutOfBoundsError OutOfMemoryError SafetensorError TruncatedError UnsupportedError"
+        "NotFoundError OutOfBoundsError OutOfMemoryError SafetensorError TruncatedError "
+        "UnsupportedError"
     ),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -469,8 +469,7 @@ def encode_message(
     """Encodes one tensor as bare bytes, without a file around it (cfck.encode_message).
 
     Args:
-        tensor: of any shape and dtype that files can hold. A tensor of another device is copied to
-            the host first, and so is memory that is not contiguous.
+        tensor: of any dtype of files. Copied first unless it is contiguous and on the host.
         out: memory for the message, such as a torch.Tensor of uint8 with one dimension: at least
             cfck.max_message_bytes(tensor) bytes, which do not overlap the tensor.
         options: how to encode it: a dict.

@@ -46,9 +46,9 @@ std::unique_ptr<Archive> open_memory(nb::object owner, std::uintptr_t address,
                                      const SharedBase* base,
                                      const std::vector<nb::bytes>& base_dirs) {
   auto source = std::make_unique<MemorySource>(ByteView(bytes_at(address, n_bytes)));
-  return std::make_unique<Archive>(std::move(source), std::move(owner),
-                                   archive_options(threads, verify, max_decoded_bytes, limits,
-                                                   base, base_dirs));
+  return std::make_unique<Archive>(
+      std::move(source), std::move(owner),
+      archive_options(threads, verify, max_decoded_bytes, limits, base, base_dirs));
 }
 
 std::unique_ptr<Archive> open_on_device(nb::object owner, int device, std::uintptr_t address,

@@ -5,15 +5,25 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "bases.hpp"
 #include "cfck/archive.hpp"
+#include "cfck/base.hpp"
 #include "errors.hpp"
 #include "paths.hpp"
 
 namespace cfck::python {
+
+// A base as Python objects hold it, which keep the memory of its tensors alive.
+struct SharedBase {
+  std::shared_ptr<const Base> base;
+};
+
+inline std::shared_ptr<const Base> base_of(const SharedBase* shared) {
+  return shared == nullptr ? nullptr : shared->base;
+}
 
 // Limits by name.
 using LimitChoices = std::map<std::string, std::uint64_t>;

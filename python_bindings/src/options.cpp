@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "base/glob.hpp"
-#include "bases.hpp"
 #include "calibration.hpp"
 #include "encode/rules/encode_rules.hpp"
 #include "errors.hpp"
+#include "open_options.hpp"
 
 namespace cfck::python {
 namespace {
@@ -192,14 +192,14 @@ void bind_options(nb::module_& module) {
              Rules rules, const SharedCalibration* calibration, std::vector<std::string> exempt,
              unsigned threads, std::uint32_t chunk_elems, const std::string& entropy,
              const std::string& level, Learned learned_steps, const SharedBase* base) {
-            new (self) EncodeOptions(encode_options(plain, size, std::move(rules), calibration,
-                                                    std::move(exempt), threads, chunk_elems,
-                                                    entropy, level, std::move(learned_steps),
-                                                    base));
+            new (self) EncodeOptions(encode_options(
+                plain, size, std::move(rules), calibration, std::move(exempt), threads, chunk_elems,
+                entropy, level, std::move(learned_steps), base));
           },
-          nb::keep_alive<1, 12>(), nb::kw_only(), "plain"_a, "size"_a.none(), "rules"_a, "calibration"_a.none(), "exempt"_a,
-          "threads"_a, "chunk_elems"_a, "entropy"_a, "level"_a, "learned_steps"_a,
-          "base"_a.none(), "A rule is a pattern, its options, and whether it lifts exemptions.");
+          nb::keep_alive<1, 12>(), nb::kw_only(), "plain"_a, "size"_a.none(), "rules"_a,
+          "calibration"_a.none(), "exempt"_a, "threads"_a, "chunk_elems"_a, "entropy"_a, "level"_a,
+          "learned_steps"_a, "base"_a.none(),
+          "A rule is a pattern, its options, and whether it lifts exemptions.");
 }
 
 }  // namespace cfck::python

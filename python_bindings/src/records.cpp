@@ -91,9 +91,10 @@ void bind_record(nb::module_& module) {
       .def_ro("stored_bytes", &Record::stored_bytes)
       .def_ro("n_chunks", &Record::n_chunks)
       .def_prop_ro("digest", digest_hex, "Hash of the decoded bytes, in hexadecimal.")
-      .def_prop_ro("is_difference",
-                   [](const ListedRecord& record) { return record.base_digest.has_value(); },
-                   "Whether it is stored against the tensor of its name in the base.")
+      .def_prop_ro(
+          "is_difference",
+          [](const ListedRecord& record) { return record.base_digest.has_value(); },
+          "Whether it is stored against the tensor of its name in the base.")
       .def_prop_ro("bits_per_weight",
                    [](const ListedRecord& record) { return record.bits_per_weight(); })
       .def_prop_ro("bound_kind", of_error([](const RecordError& error) {

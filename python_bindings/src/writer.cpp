@@ -17,7 +17,6 @@
 
 #include "base/run_guarded.hpp"
 #include "bytes_sink.hpp"
-#include "cfck/loss_warnings.hpp"
 #include "cfck/reader.hpp"
 #include "cfck/update.hpp"
 #include "errors.hpp"
@@ -189,9 +188,10 @@ std::uint64_t write_stored(const nb::bytes& path_bytes, const nb::bytes& data,
   const ByteView bytes(reinterpret_cast<const std::byte*>(data.c_str()), data.size());
   const MemorySource source(bytes);
   Watch watch(nb::none(), 0);
-  return write_whole(path_of(path_bytes), threads, nullptr, verify, sync, watch, [&](ByteSink& sink) {
-    return run_guarded([&] { return format::rewrite_with(source, metadata, sink); });
-  });
+  return write_whole(
+      path_of(path_bytes), threads, nullptr, verify, sync, watch, [&](ByteSink& sink) {
+        return run_guarded([&] { return format::rewrite_with(source, metadata, sink); });
+      });
 }
 
 std::pair<nb::bytes, WriteSummary> write_bytes(const Units& units, Metadata metadata,

@@ -1,10 +1,9 @@
 // What is said of losses that are likely to be mistakes, and that nothing is said of others.
-#include "cfck/loss_warnings.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "cfck/writer.hpp"
 #include "tests/support/sample_tensors.hpp"
 
 namespace cfck {

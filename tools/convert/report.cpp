@@ -14,7 +14,7 @@
 
 #include "base/glob.hpp"
 #include "base/text.hpp"
-#include "cfck/loss_warnings.hpp"
+#include "cfck/writer.hpp"
 #include "model/reason_text.hpp"
 #include "tools/output/listing.hpp"
 #include "tools/output/loss.hpp"

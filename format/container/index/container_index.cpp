@@ -407,8 +407,8 @@ Result<void> take_base(Tables& tables, const Entry& entry, Record& record) {
   }
   if (!has_base) {
     return owns_data && rule == Presence::kAlways
-               ? Result<void>(corrupt("a record of differences has no base", offset_bytes,
-                                      record.name))
+               ? Result<void>(
+                     corrupt("a record of differences has no base", offset_bytes, record.name))
                : Result<void>();
   }
   record.base_digest = tables.bases.take_digest();

@@ -15,7 +15,7 @@ struct CodecRules {
   Presence quality = Presence::kAllowed;
   Presence preamble = Presence::kAllowed;
   Presence base = Presence::kAllowed;  // a digest in the table of bases
-  bool may_promise_nothing = true;  // bounds of kind none
+  bool may_promise_nothing = true;     // bounds of kind none
 };
 // The format gives the rules by id (spec/format.md, sections "Records" and "Errors"), also to
 // readers without the codec: so they are a table here, and no question to the codec. Codecs of

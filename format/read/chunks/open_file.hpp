@@ -12,11 +12,12 @@
 #include "cfck/base.hpp"
 #include "cfck/reader.hpp"
 #include "codec/codec.hpp"
-#include "format/bases/find_base.hpp"
 #include "format/container/container.hpp"
 #include "format/read/chunks/read_workers.hpp"
 
 namespace cfck::format {
+
+struct BaseChain;  // format/read/find_base.hpp
 
 // One chunk, and everything known of it before its bytes are read.
 struct ChunkPlace {
@@ -53,7 +54,8 @@ struct OpenFile {
 
   // `chain` has the files that are stored against this one.
   static Result<std::unique_ptr<OpenFile>> open(const ByteSource& source, DecodeOptions options,
-                                                const BaseChain& chain = {});
+                                                const BaseChain& chain);
+  static Result<std::unique_ptr<OpenFile>> open(const ByteSource& source, DecodeOptions options);
 
   // Returns the record itself, or the base of a duplicate or an alias. Requires: one of this file.
   const StoredRecord& base_of(const Record& record) const;

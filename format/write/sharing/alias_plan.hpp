@@ -27,10 +27,10 @@ struct AliasFamily {
 
 struct PlannedTensor {
   enum class Storage : std::uint8_t {
-    kAlone,     // contiguous, shares with no other
-    kGathered,  // not contiguous, shares with no other: stored contiguous
-    kMissingBase,      // its elements in their order are the memory of its family
-    kAlias,     // elements of its family's memory
+    kAlone,        // contiguous, shares with no other
+    kGathered,     // not contiguous, shares with no other: stored contiguous
+    kMissingBase,  // its elements in their order are the memory of its family
+    kAlias,        // elements of its family's memory
   };
   Storage storage = Storage::kAlone;
   std::size_t family = 0;            // kMissingBase, kAlias

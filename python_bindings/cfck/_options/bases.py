@@ -101,9 +101,7 @@ def _contiguous(
     return described
 
 
-def contiguous_copy(
-    framework: Framework[Any], name: str, tensor: Any
-) -> tuple[Any, HostMemory]:
+def contiguous_copy(framework: Framework[Any], name: str, tensor: Any) -> tuple[Any, HostMemory]:
     """A copy of a tensor in host memory: as Framework.finish() takes it, and described."""
     prepared = framework.prepare({name: framework.contiguous(tensor)})
     [(_, dtype, shape, _, address)] = framework.on_host(prepared)

@@ -1,8 +1,7 @@
 // Files that are stored against others.
-#include "cfck/base.hpp"
-
 #include <filesystem>
 
+#include "cfck/base.hpp"
 #include "format/read/reader_access.hpp"
 #include "tests/format/bases/stepped.hpp"
 #include "tests/support/sample_tensors.hpp"
@@ -143,8 +142,8 @@ TEST(Base, SlicesDecodeTheChunksTheyTouch) {
   const Bytes file = write_file([&](Writer& writer) { add_to(writer, now); }, options);
   for (const bool in_file : {false, true}) {
     const std::shared_ptr<const Base> base =
-        in_file ? take(base_of_reader(take(Reader::open(
-                      std::make_unique<OwnedMemorySource>(file_of(old))))))
+        in_file ? take(base_of_reader(
+                      take(Reader::open(std::make_unique<OwnedMemorySource>(file_of(old))))))
                 : base_of(old);
     const Reader reader = open_against(file, base);
     const Record& record = *reader.find("large");
@@ -323,15 +322,14 @@ TEST(Base, SharedBytesOfAReplacedTensorAreRefused) {
   save(folder.path("old.cfck"), old);
   EncodeOptions options;
   options.base = take(open_base(folder.path("old.cfck")));
-  put_bytes(folder.path("new.cfck"), write_file(
-                                         [&](Writer& writer) {
-                                           add_to(writer, now);
-                                           const Tensor& twin = now.at("large");
-                                           expect_ok(writer.add(
-                                               "twin", TensorView{twin.dtype, twin.shape,
-                                                                  twin.values}));
-                                         },
-                                         options));
+  put_bytes(folder.path("new.cfck"),
+            write_file(
+                [&](Writer& writer) {
+                  add_to(writer, now);
+                  const Tensor& twin = now.at("large");
+                  expect_ok(writer.add("twin", TensorView{twin.dtype, twin.shape, twin.values}));
+                },
+                options));
   const Reader reader = take(Reader::open(folder.path("new.cfck")));
   ASSERT_EQ(reader.find("twin")->kind, RecordKind::kDuplicate);
   EXPECT_EQ(take(reader.read("twin")).bytes().size(), now.at("large").values.size());

@@ -16,7 +16,7 @@ std::vector<PatchedTensor> targets_of(Tensors& tensors) {
 }
 
 Result<ApplyReport> apply_to(const Bytes& patch, Tensors& tensors, DecodeOptions options = {},
-                          const ReadProgress& progress = {}) {
+                             const ReadProgress& progress = {}) {
   return apply_patch(MemorySource(patch), targets_of(tensors), std::move(options), progress);
 }
 
@@ -91,8 +91,7 @@ TEST(Patch, DamageChangesNothing) {
   Random random(5);
   for (int i = 0; i < 60; ++i) {
     Bytes damaged = patch;
-    damaged[random.below(damaged.size())] ^=
-        static_cast<std::byte>(1 + random.below(255));
+    damaged[random.below(damaged.size())] ^= static_cast<std::byte>(1 + random.below(255));
     EXPECT_NE(refused(damaged, old).code, ErrorCode::kInternal);
     damaged = patch;
     damaged.resize(random.below(damaged.size()));
@@ -135,17 +134,17 @@ TEST(Patch, TiedTensorsAreWrittenOnce) {
       {"rows", {DType::kBF16, {10, 400}, ByteView(before).subspan(2 * 400 * 20, 2 * 400 * 10)}}};
   EncodeOptions options;
   options.base = take(base_in_memory(base));
-  const Bytes patch = write_file(
-      [&](Writer& writer) { expect_ok(writer.add_tensors(tied(after))); }, options);
+  const Bytes patch =
+      write_file([&](Writer& writer) { expect_ok(writer.add_tensors(tied(after))); }, options);
   const auto targets = [](Bytes& head, Bytes& embedding, MutableBytes rows) {
     return std::vector<PatchedTensor>{{"head", DType::kBF16, {300, 400}, head},
                                       {"embedding", DType::kBF16, {300, 400}, embedding},
                                       {"rows", DType::kBF16, {10, 400}, rows}};
   };
   // As in the patch, and each in memory of its own.
-  take(apply_patch(MemorySource(patch),
-                   targets(storage, storage,
-                           MutableBytes(storage).subspan(2 * 400 * 20, 2 * 400 * 10))));
+  take(apply_patch(
+      MemorySource(patch),
+      targets(storage, storage, MutableBytes(storage).subspan(2 * 400 * 20, 2 * 400 * 10))));
   EXPECT_EQ(storage, after);
   Bytes head = before;
   Bytes embedding = before;
@@ -156,8 +155,7 @@ TEST(Patch, TiedTensorsAreWrittenOnce) {
   EXPECT_TRUE(std::equal(rows.begin(), rows.end(), after.begin() + 2 * 400 * 20));
   // Memory that is shared otherwise than in the patch.
   Bytes other = before;
-  const auto mixed =
-      targets(other, other, MutableBytes(other).subspan(2 * 400 * 21, 2 * 400 * 10));
+  const auto mixed = targets(other, other, MutableBytes(other).subspan(2 * 400 * 21, 2 * 400 * 10));
   EXPECT_EQ(apply_patch(MemorySource(patch), mixed).error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(other, before);
 }

@@ -12,7 +12,7 @@ PACKAGE = pathlib.Path(cfck.__file__).parent
 MAY_IMPORT = {
     "_common": set(),
     "_frameworks": {"_common"},
-    "_options": {"_common"},
+    "_options": {"_common", "_frameworks"},
     "_io": {"_common", "_frameworks", "_options"},
     "_checkpoint": {"_common", "_frameworks", "_options", "_io"},
     "_distributed": {"_common", "_frameworks", "_options", "_io"},

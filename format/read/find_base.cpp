@@ -1,4 +1,4 @@
-#include "format/bases/find_base.hpp"
+#include "format/read/find_base.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -20,8 +20,8 @@ Error of_base(Error error, const std::string& path) {
   return error;
 }
 
-// True if `path` is a link that leads to another folder. The files beside a file are those that came
-// with it; what a link elsewhere shows, its sender may not have been meant to choose.
+// True if `path` is a link that leads to another folder. The files beside a file are those that
+// came with it; what a link elsewhere shows, its sender may not have been meant to choose.
 bool leads_elsewhere(const fs::path& path) {
   std::error_code failed;
   if (!fs::is_symlink(path, failed)) {
@@ -102,8 +102,8 @@ class Search {
                     [&](const FileStamp& file) { return file.is_same_file(stamp); });
     if (is_in_chain) {
       return missing_base(chain_.files.back().is_same_file(stamp)
-                            ? "the file names itself as its base"
-                            : "the chain of bases comes back to a file that it went through");
+                              ? "the file names itself as its base"
+                              : "the chain of bases comes back to a file that it went through");
     }
     if (leads_elsewhere(path)) {
       return missing_base(
@@ -130,8 +130,8 @@ class Search {
       places += (places.empty() ? " in '" : " or '") + escaped(folder.string()) + "'";
     }
     return missing_base("the file is stored against '" + escaped(index_.base_name) +
-                      "', which is not" + (places.empty() ? " known here" : places) +
-                      "; put it there, name its folder with base_dirs, or give it as the base");
+                        "', which is not" + (places.empty() ? " known here" : places) +
+                        "; put it there, name its folder with base_dirs, or give it as the base");
   }
 
   const ByteSource& source_;
@@ -150,10 +150,10 @@ Result<void> check_base_of(const Record& record, const Base& base) {
     return {};
   }
   const auto refuse = [&](const char* what) {
-    const std::string of =
-        base.name().empty() ? std::string() : " '" + escaped(base.name()) + "'";
-    return missing_base("the base" + of + " " + what +
-                      "; the tensor can only be decoded with the values that it was stored against")
+    const std::string of = base.name().empty() ? std::string() : " '" + escaped(base.name()) + "'";
+    return missing_base(
+               "the base" + of + " " + what +
+               "; the tensor can only be decoded with the values that it was stored against")
         .in_record(record.name);
   };
   const BaseTensor* const tensor = base.find(record.name);

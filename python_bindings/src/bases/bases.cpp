@@ -1,5 +1,4 @@
 // What files are stored against, and patches that are applied to it.
-#include "bases.hpp"
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
@@ -15,16 +14,16 @@
 #include <utility>
 #include <vector>
 
-#include "archive.hpp"
 #include "base/run_guarded.hpp"
-#include "bytes_sink.hpp"
 #include "cfck/archive.hpp"
 #include "cfck/archive_writer.hpp"
 #include "cfck/patch.hpp"
-#include "errors.hpp"
-#include "open_options.hpp"
-#include "paths.hpp"
-#include "progress.hpp"
+#include "python_bindings/src/archive.hpp"
+#include "python_bindings/src/bytes_sink.hpp"
+#include "python_bindings/src/errors.hpp"
+#include "python_bindings/src/open_options.hpp"
+#include "python_bindings/src/paths.hpp"
+#include "python_bindings/src/progress.hpp"
 
 namespace cfck::python {
 namespace {
@@ -32,8 +31,7 @@ namespace {
 using namespace nb::literals;
 
 // A tuple of name, dtype, shape and address of a contiguous tensor on the host.
-using HostMemory =
-    std::tuple<std::string, std::string, std::vector<std::uint64_t>, std::uintptr_t>;
+using HostMemory = std::tuple<std::string, std::string, std::vector<std::uint64_t>, std::uintptr_t>;
 
 PatchedTensor tensor_of(const HostMemory& memory) {
   const auto& [name, dtype_text, shape, address] = memory;
@@ -66,7 +64,8 @@ SharedBase open_base_at(const nb::bytes& path_bytes, bool verify, std::uint64_t 
   const std::string path = path_of(path_bytes);
   const ArchiveOptions options =
       archive_options(1, verify, max_decoded_bytes, limits, nullptr, base_dirs);
-  return {take(without_gil([&] { return run_guarded([&] { return open_as_base(path, options); }); }))};
+  return {
+      take(without_gil([&] { return run_guarded([&] { return open_as_base(path, options); }); }))};
 }
 
 std::vector<std::string> apply(std::uintptr_t address, std::uint64_t n_bytes,
@@ -74,8 +73,8 @@ std::vector<std::string> apply(std::uintptr_t address, std::uint64_t n_bytes,
                                bool verify, std::uint64_t max_decoded_bytes,
                                const LimitChoices& limits, nb::object progress,
                                std::uint64_t total_bytes) {
-  const ArchiveOptions options = archive_options(threads, verify, max_decoded_bytes, limits,
-                                                 nullptr, {});
+  const ArchiveOptions options =
+      archive_options(threads, verify, max_decoded_bytes, limits, nullptr, {});
   std::vector<PatchedTensor> patched;
   for (const HostMemory& memory : tensors) patched.push_back(tensor_of(memory));
   const MemorySource patch{ByteView(bytes_at(address, n_bytes))};
@@ -88,7 +87,8 @@ std::vector<std::string> apply(std::uintptr_t address, std::uint64_t n_bytes,
 
 // Writes the tensors of a file or folder of any format as a .cfck file in memory.
 std::pair<nb::bytes, WriteSummary> write_archive(const nb::bytes& path_bytes,
-                                                 const EncodeOptions& options, nb::object progress) {
+                                                 const EncodeOptions& options,
+                                                 nb::object progress) {
   const std::string path = path_of(path_bytes);
   Watch watch(std::move(progress), 0);
   BytesSink sink(0);
@@ -120,9 +120,8 @@ void bind_bases(nb::module_& module) {
           nb::keep_alive<0, 2>(), "tensors"_a, "owner"_a,
           "Tensors in host memory, contiguous, which `owner` keeps alive: (name, dtype, shape, "
           "address) each.")
-      .def_static("open", &open_base_at, "path"_a, nb::kw_only(), "verify"_a,
-                  "max_decoded_bytes"_a, "limits"_a, "base_dirs"_a,
-                  "All tensors of a file or folder of any format.")
+      .def_static("open", &open_base_at, "path"_a, nb::kw_only(), "verify"_a, "max_decoded_bytes"_a,
+                  "limits"_a, "base_dirs"_a, "All tensors of a file or folder of any format.")
       .def_prop_ro(
           "name", [](const SharedBase& shared) { return std::string(shared.base->name()); },
           "The name of the file; empty where it is none that another one can name.");

@@ -7,7 +7,7 @@
 #include "cfck/io.hpp"
 #include "cfck/reader.hpp"
 #include "codec/chunk_geometry.hpp"
-#include "format/bases/find_base.hpp"
+#include "format/read/find_base.hpp"
 #include "format/read/reader_access.hpp"
 
 namespace cfck {

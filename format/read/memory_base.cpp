@@ -27,8 +27,8 @@ class MemoryBase final : public Base {
                               " bytes where its shape has " + std::to_string(expected))
           .in_record(named.name);
     }
-    const auto [place, is_new] = tensors_.try_emplace(
-        named.name, BaseTensor{view.dtype, view.shape, bytes_.size()});
+    const auto [place, is_new] =
+        tensors_.try_emplace(named.name, BaseTensor{view.dtype, view.shape, bytes_.size()});
     if (!is_new) {
       return invalid_argument("two tensors of the base have one name").in_record(named.name);
     }

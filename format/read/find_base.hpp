@@ -28,11 +28,10 @@ Result<void> check_base_of(const Record& record, const Base& base);
 
 // Opens the base of the file in `source`, whose index is given: the first file of its name, beside
 // the file or in one of DecodeOptions::base_dirs, that has all tensors that are needed. Errors:
-// kMissingBase where there is none, where only others are found, for a chain that comes back to one of its
-// files, and for a link that leads out of its folder; kLimitExceeded for a chain that is too long;
-// those of opening the base. They name it.
+// kMissingBase where there is none, where only others are found, for a chain that comes back to one
+// of its files, and for a link that leads out of its folder; kLimitExceeded for a chain that is too
+// long; those of opening the base. They name it.
 Result<std::shared_ptr<const Base>> find_base(const ByteSource& source, const Index& index,
-                                              const DecodeOptions& options,
-                                              const BaseChain& chain);
+                                              const DecodeOptions& options, const BaseChain& chain);
 
 }  // namespace cfck::format
