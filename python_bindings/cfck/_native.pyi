@@ -13,6 +13,38 @@ def default_thread_count() -> int:
 def advise_huge_pages(address: int, n_bytes: int) -> None:
     """Asks for huge pages in memory that is about to be filled."""
 
+class Base:
+    """Tensors that files are stored against."""
+
+    @staticmethod
+    def of_memory(tensors: Sequence[tuple[str, str, Sequence[int], int]], owner: object) -> Base:
+        """
+        Tensors in host memory, contiguous, which `owner` keeps alive: (name, dtype, shape, address) each.
+        """
+
+    @staticmethod
+    def open(path: bytes, *, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int], base_dirs: Sequence[bytes]) -> Base:
+        """All tensors of a file or folder of any format."""
+
+    @property
+    def name(self) -> str:
+        """
+        The name of the file; empty where it is none that another one can name.
+        """
+
+def apply_patch(address: int, n_bytes: int, tensors: Sequence[tuple[str, str, Sequence[int], int]], *, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int], progress: object | None, total_bytes: int) -> list[str]:
+    """
+    Gives tensors in host memory the values of a file in memory: all of them or none. Returns the names of those that changed.
+    """
+
+def tensor_bytes(dtype: str, shape: Sequence[int]) -> int:
+    """Number of bytes of a contiguous tensor."""
+
+def write_archive(path: bytes, *, options: EncodeOptions, progress: object | None) -> tuple[bytes, WriteSummary]:
+    """
+    Writes the tensors of a file or folder of any format as a .cfck file in memory.
+    """
+
 class CalibratedTensor:
     """The measurements of one tensor. Arrays are used where they are."""
 
@@ -141,7 +173,7 @@ class LearnedSteps:
 class EncodeOptions:
     """Choices for a file, not checked yet."""
 
-    def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions, bool]], calibration: Calibration | None, exempt: Sequence[str], threads: int, chunk_elems: int, entropy: str, level: str, learned_steps: Sequence[tuple[str, LearnedSteps]]) -> None:
+    def __init__(self, *, plain: TensorOptions, size: int | None, rules: Sequence[tuple[str, TensorOptions, bool]], calibration: Calibration | None, exempt: Sequence[str], threads: int, chunk_elems: int, entropy: str, level: str, learned_steps: Sequence[tuple[str, LearnedSteps]], base: Base | None) -> None:
         """A rule is a pattern, its options, and whether it lifts exemptions."""
 
 class RecordKind(enum.Enum):
@@ -218,6 +250,10 @@ class Record:
         """Hash of the decoded bytes, in hexadecimal."""
 
     @property
+    def is_difference(self) -> bool:
+        """Whether it is stored against the tensor of its name in the base."""
+
+    @property
     def bits_per_weight(self) -> float: ...
 
     @property
@@ -267,14 +303,14 @@ class Archive:
     """
 
     @staticmethod
-    def open_path(path: bytes, *, map: bool, only_tensors: bool, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> Archive:
+    def open_path(path: bytes, *, map: bool, only_tensors: bool, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int], base: Base | None, base_dirs: Sequence[bytes]) -> Archive:
         """Opens a file, an index of shards, or a folder with one model."""
 
     @staticmethod
-    def open_memory(owner: object, address: int, n_bytes: int, *, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> Archive: ...
+    def open_memory(owner: object, address: int, n_bytes: int, *, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int], base: Base | None, base_dirs: Sequence[bytes]) -> Archive: ...
 
     @staticmethod
-    def open_device(owner: object, device: int, address: int, n_bytes: int, *, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int]) -> Archive:
+    def open_device(owner: object, device: int, address: int, n_bytes: int, *, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int], base: Base | None, base_dirs: Sequence[bytes]) -> Archive:
         """
         Opens bytes in the memory of a CUDA device, complete by now, which `owner` keeps alive.
         """
@@ -309,6 +345,11 @@ class Archive:
     def start_reading(self, batches: Sequence[Sequence[tuple[int, int, int]]], owner: object) -> BackgroundRead:
         """
         Begins to decode batches of requests as read_many() has them, whose memory `owner` keeps alive.
+        """
+
+    def base_names(self) -> list[str | None]:
+        """
+        For each file the name of the file that it is stored against, empty for one in memory; None for a file that stands alone.
         """
 
     def read_slice(self, record: int, starts: Sequence[int], stops: Sequence[int], address: int, n_bytes: int) -> None:

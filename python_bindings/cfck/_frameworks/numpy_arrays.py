@@ -184,7 +184,7 @@ class NumpyFramework:
             raise InvalidArgumentError(
                 f"out must be a numpy.ndarray, not {type(out).__name__}", record=name
             )
-        if out.dtype != dtype_of(dtype) or out.shape != tuple(shape):
+        if out.dtype.newbyteorder("=") != dtype_of(dtype) or out.shape != tuple(shape):
             raise InvalidArgumentError(
                 f"out is {out.dtype}{list(out.shape)}, but tensor `{name}` is "
                 f"{dtype_of(dtype)}{list(shape)}",

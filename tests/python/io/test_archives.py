@@ -163,7 +163,7 @@ from cfck import _native
 
 archive = _native.Archive.open_path(
     os.fsencode(sys.argv[1]), map=False, only_tensors=True, threads=1, verify=True,
-    max_decoded_bytes=0, limits={},
+    max_decoded_bytes=0, limits={}, base=None, base_dirs=[],
 )
 outcomes = set()
 for extra in range(0, 60_000_000, 500_000):

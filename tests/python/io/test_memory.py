@@ -114,7 +114,7 @@ def test_native_sizes_are_summed(tmp_path):
     save_file({"a": np.zeros(10, np.float32)}, path)
     file = _native.Archive.open_path(
         str(path).encode(), map=False, only_tensors=False, threads=1, verify=True,
-        max_decoded_bytes=100, limits={},
+        max_decoded_bytes=100, limits={}, base=None, base_dirs=[],
     )  # fmt: skip
     file.check_sizes([(0, 50), (0, 50)])
     with pytest.raises(cfck.LimitExceededError):

@@ -70,12 +70,12 @@ OF_TENSORS = [
 
 
 OF_SAVES = [
-    *OF_TENSORS, "entropy", "level", "chunk_elems", "size", "calibration", "rules", "threads",
-    "progress",
+    *OF_TENSORS, "entropy", "level", "chunk_elems", "size", "calibration", "base", "rules",
+    "threads", "progress",
 ]  # fmt: skip
 OF_LOADS = [
-    "threads", "max_decoded_bytes", "limits", "verify", "decode", "backend", "only_tensors",
-    "progress",
+    "threads", "max_decoded_bytes", "limits", "verify", "decode", "base", "backend", "base_dirs",
+    "only_tensors", "progress",
 ]  # fmt: skip
 # Each function, and the fields of its options.
 EVERYDAY = [
@@ -86,13 +86,13 @@ EVERYDAY = [
     (cfck.torch.save_model, [*OF_SAVES, "verify", "fsync"]),
     (cfck.update, OF_SAVES),
     (cfck.compress, [name for name in OF_SAVES
-                     if name not in ("size", "calibration", "rules", "progress")]),
-    *[(module.load, [*OF_LOADS[:5], "progress"])
+                     if name not in ("size", "calibration", "base", "rules", "progress")]),
+    *[(module.load, [*OF_LOADS[:6], "progress"])
       for module in (cfck.torch, cfck.numpy)],
     *[(getattr(module, name), OF_LOADS)
       for module in (cfck.torch, cfck.numpy) for name in ("load_file", "load_checkpoint")],
     (cfck.torch.load_model, OF_LOADS),
-    (cfck.safe_open.__init__, OF_LOADS[:7]),
+    (cfck.safe_open.__init__, OF_LOADS[:9]),
     (cfck.decompress, OF_LOADS[:5]),
     (cfck.shrink, [
         "at_least", "at_most", "confidence", "held_back", "inputs", "labels", "output", "pool",

@@ -1,0 +1,118 @@
+"""Files that are stored against others, and how their bases are found."""
+
+import cfck
+import cfck.numpy
+import numpy as np
+import pytest
+from cfck import safe_open
+
+
+@pytest.fixture
+def steps(tmp_path):
+    """Three checkpoints in a folder, each but the first stored against the one before."""
+    rng = np.random.default_rng(0)
+    arrays = {"a": rng.standard_normal((600, 500)).astype(np.float16), "b": rng.random(900)}
+    saved = []
+    for step in range(3):
+        path = tmp_path / f"step{step}.cfck"
+        base = tmp_path / f"step{step - 1}.cfck" if step else None
+        cfck.numpy.save_file(arrays, path, base=base, verify=True)
+        saved.append((path, {name: array.copy() for name, array in arrays.items()}))
+        bits = arrays["a"].view(np.uint16)
+        bits[rng.random(bits.shape) < 0.02] ^= 1
+    return saved
+
+
+def same(one, other):
+    return all(one[name].tobytes() == other[name].tobytes() for name in other)
+
+
+def test_chains_are_found_beside_the_file(steps):
+    for path, arrays in steps:
+        assert same(cfck.numpy.load_file(path), arrays)
+    path, arrays = steps[2]
+    assert path.stat().st_size * 10 < steps[0][0].stat().st_size
+    with safe_open(path, "np") as file:
+        assert file.get_record("a").codec == "delta"
+        rows = file.get_slice("a")[100:200, 7:9]
+    assert rows.tobytes() == arrays["a"][100:200, 7:9].tobytes()
+
+
+def test_a_base_elsewhere_is_named(steps, tmp_path):
+    (tmp_path / "archive").mkdir()
+    steps[0][0].rename(tmp_path / "archive" / "step0.cfck")
+    path, arrays = steps[1]
+    with pytest.raises(cfck.MissingBaseError, match=r"step0\.cfck"):
+        cfck.numpy.load_file(path)
+    assert same(cfck.numpy.load_file(path, base_dirs=[tmp_path / "archive"]), arrays)
+    assert same(cfck.numpy.load_file(path, base=tmp_path / "archive" / "step0.cfck"), arrays)
+    assert same(cfck.numpy.load_file(path, base=steps[0][1]), arrays)
+    with safe_open(path, "np") as file:
+        assert file.keys() == ["a", "b"]  # what needs no base is there
+    with safe_open(path, "np", base=steps[0][1]) as file:
+        assert file.get_tensor("a").tobytes() == arrays["a"].tobytes()
+
+
+def test_memory_of_a_base_outlives_the_call_that_names_it(steps):
+    path, arrays = steps[1]
+    file = safe_open(path, "np", base={name: a.copy() for name, a in steps[0][1].items()})
+    scraps = [np.full(600 * 500, i, np.float16) for i in range(20)]
+    assert file.get_tensor("a").tobytes() == arrays["a"].tobytes()
+    assert scraps
+
+
+def test_another_file_of_the_name_is_refused(steps):
+    arrays = {name: array.copy() for name, array in steps[0][1].items()}
+    arrays["a"][5, 5] += 1
+    cfck.numpy.save_file(arrays, steps[0][0])
+    with pytest.raises(cfck.MissingBaseError, match="other values") as caught:
+        cfck.numpy.load_file(steps[1][0])
+    assert caught.value.record == "a"
+
+
+def test_long_chains_need_a_limit(steps):
+    with pytest.raises(cfck.LimitExceededError, match="max_bases"):
+        cfck.numpy.load_file(steps[2][0], limits={"max_bases": 1})
+    assert same(cfck.numpy.load_file(steps[2][0], limits={"max_bases": 2}), steps[2][1])
+
+
+def test_updates_take_no_base(steps):
+    with pytest.raises(cfck.InvalidArgumentError, match="update"):
+        cfck.update(steps[2][0], {"c": np.zeros(3)}, base=steps[0][0])
+    cfck.update(steps[2][0], {"c": np.zeros(3)})
+    assert same(cfck.numpy.load_file(steps[2][0]), steps[2][1])
+
+
+def test_options_that_make_no_sense(steps):
+    with pytest.raises(TypeError, match="base_dirs"):
+        cfck.numpy.load_file(steps[1][0], base_dirs="folder")
+    with pytest.raises(cfck.MissingFileError):
+        cfck.numpy.load_file(steps[1][0], base="nowhere.cfck")
+    with pytest.raises(cfck.MissingFileError):
+        cfck.numpy.save_file(steps[1][1], steps[1][0], base="nowhere.cfck")
+    assert same(cfck.numpy.load_file(steps[1][0]), steps[1][1])
+
+
+def test_models_of_torch(tmp_path):
+    torch = pytest.importorskip("torch")
+    import cfck.torch
+
+    old = torch.nn.Sequential(torch.nn.Linear(300, 200), torch.nn.BatchNorm1d(200))
+    new = torch.nn.Sequential(torch.nn.Linear(300, 200), torch.nn.BatchNorm1d(200))
+    new.load_state_dict(old.state_dict())
+    with torch.no_grad():
+        new[0].weight[7] *= 1.001
+    new[1].num_batches_tracked += 1
+    patch = cfck.torch.patch(old, new)
+    version = old[0].weight._version
+    changed = cfck.torch.apply(old, patch)
+    assert changed == ["0.weight", "1.num_batches_tracked"]
+    assert old[0].weight._version > version
+    assert all(
+        torch.equal(a, b) for a, b in zip(old.state_dict().values(), new.state_dict().values())
+    )
+    cfck.torch.save_model(new, tmp_path / "new.cfck", base=old)
+    with torch.no_grad():
+        new[0].weight.zero_()
+    cfck.torch.load_model(new, tmp_path / "new.cfck", base=old)
+    assert torch.equal(new[0].weight, old[0].weight)
