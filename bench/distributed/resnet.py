@@ -19,6 +19,7 @@ DENSE = "dense"
 METHODS: dict[str, dict[str, Any] | None] = {
     DENSE: None,
     "1 %": {"ratio": 0.01},
+    "1 %, warm-up of 4 epochs": {"ratio": 0.01, "warmup_epochs": 4},
     "0.1 %, warm-up of 4 epochs": {"ratio": 0.001, "warmup_epochs": 4},
 }
 GOALS = {"1 %": 0.3, "0.1 %, warm-up of 4 epochs": 0.7}

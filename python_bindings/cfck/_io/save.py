@@ -57,6 +57,7 @@ def write_prepared(
     checked = complete(SaveOptions, options)
     exempt = exempt or {}
     path = native_path(filename)
+    _check_names_other_base(filename, checked["base"])
     entries = check_metadata(metadata)
     _check_flags(checked)
     native = native_options(checked, exempt, learned)
@@ -203,6 +204,17 @@ def _check_flags(checked: Mapping[str, Any]) -> None:
     for name in ("verify", "fsync"):
         if name in checked and not isinstance(checked[name], bool):
             raise TypeError(f"{name} is a bool, not {type(checked[name]).__name__}")
+
+
+def _check_names_other_base(filename: StrPath, base: Any) -> None:
+    """Raises if the file would name itself as its base."""
+    if not isinstance(base, str | os.PathLike):
+        return
+    if os.path.basename(os.fspath(filename)) == os.path.basename(os.fspath(base)):
+        raise InvalidArgumentError(
+            f"{os.fsdecode(filename)} would name itself as its base, since a base is found by its "
+            "name beside the file; give it another name than that of its base"
+        )
 
 
 def _check_place(filename: StrPath) -> None:

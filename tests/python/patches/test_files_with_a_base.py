@@ -93,6 +93,15 @@ def test_options_that_make_no_sense(steps):
     assert same(cfck.numpy.load_file(steps[1][0]), steps[1][1])
 
 
+def test_a_file_does_not_name_itself(steps, tmp_path):
+    path, arrays = steps[0]
+    (tmp_path / "other").mkdir()
+    for target in (path, tmp_path / "other" / path.name):
+        with pytest.raises(cfck.InvalidArgumentError, match="itself"):
+            cfck.numpy.save_file(arrays, target, base=path)
+    assert same(cfck.numpy.load_file(path), arrays)
+
+
 def test_models_of_torch(tmp_path):
     torch = pytest.importorskip("torch")
     import cfck.torch
