@@ -55,6 +55,13 @@ class ArchiveBase final : public Base {
     return archive_->read_elements(tensor_of(tensor), offset_bytes * 8 / bits,
                                    out.size() * 8 / bits, out);
   }
+  std::uint64_t chain_length() const override {
+    std::uint64_t longest = 0;
+    for (const ArchiveFile& file : archive_->files()) {
+      longest = std::max(longest, file.reader == nullptr ? 0 : file.reader->chain_length());
+    }
+    return longest;
+  }
 
  private:
   const ArchiveTensor& tensor_of(const BaseTensor& tensor) const {

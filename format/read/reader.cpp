@@ -135,6 +135,10 @@ Digest Reader::content_digest() const { return impl_ ? impl_->file->content_dige
 
 bool Reader::needs_base() const { return impl_ && format::needs_base(impl_->file->index); }
 
+std::uint64_t Reader::chain_length() const {
+  return impl_ && impl_->file->base ? 1 + impl_->file->base->chain_length() : 0;
+}
+
 std::string_view Reader::base_name() const {
   return impl_ ? std::string_view(impl_->file->index.base_name) : std::string_view();
 }

@@ -38,6 +38,7 @@ class ReaderBase final : public Base {
     return reader_.read_elements(record_of(tensor), offset_bytes * 8 / bits, out.size() * 8 / bits,
                                  out);
   }
+  std::uint64_t chain_length() const override { return reader_.chain_length(); }
 
  private:
   const Record& record_of(const BaseTensor& tensor) const {

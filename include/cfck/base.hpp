@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cfck/dtype.hpp"
 #include "cfck/export.hpp"
@@ -57,6 +58,9 @@ class CFCK_API Base {
     (void)tensor;
     return {};
   }
+  // Returns the number of files that must be open besides this one to read it, because it is stored
+  // against a base itself: those of a chain. 0 for tensors in memory.
+  virtual std::uint64_t chain_length() const { return 0; }
 
  protected:
   Base() = default;
@@ -82,5 +86,19 @@ CFCK_API Result<std::shared_ptr<const Base>> open_base(const std::string& path,
 // without digests are read to make one of each tensor. Errors: kInvalidArgument for nullptr.
 CFCK_API Result<std::shared_ptr<const Base>> base_of_archive(
     std::unique_ptr<const TensorArchive> archive, std::string name = {});
+
+// Returns the names, without the folder and sorted, of the files in the folder of the file at
+// `path` that are stored against it and need its values: they name it as their base, and it has a
+// tensor with the digest that one of theirs is stored against. Replacing or removing it would take
+// that tensor from them. A link is taken for the file that it leads to. A damaged file may be
+// repaired, and so counts as having what others need.
+//
+// Looks at files with the ending ".cfck" and with that of `path`, and of each reads the last 128
+// bytes, and the index where these say that it is stored against a base. It passes over files that
+// cannot be opened, that are no .cfck files of this version, or whose index is damaged or above
+// 512 MiB, and knows nothing of files in other folders (DecodeOptions::base_dirs) and of those that
+// are stored against the dependents. Errors: kNotFound where there is no file at `path`; kIo for a
+// folder that cannot be listed.
+CFCK_API Result<std::vector<std::string>> dependents_of(const std::string& path);
 
 }  // namespace cfck

@@ -76,6 +76,9 @@ class CFCK_API Reader {
   // The name of the file that has the base; empty for a file without one, and for one that was
   // written against tensors in memory.
   std::string_view base_name() const;
+  // The number of bases that are open to read this file: its base, the base of that, and so on. 0
+  // for a file that stands alone, and where the base is missing.
+  std::uint64_t chain_length() const;
   // Finds out whether the base is there and has the values that each record is stored against. With
   // a base in memory this reads all of them once.
   Result<void> check_base() const;
