@@ -1,5 +1,7 @@
-// The tensors of a file or folder of any format as a base.
+#include "model/archive_base.hpp"
+
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
@@ -100,5 +102,33 @@ Result<std::shared_ptr<const Base>> base_of_archive(std::unique_ptr<const Tensor
         std::make_shared<ArchiveBase>(std::move(archive), std::move(name)));
   });
 }
+
+namespace model {
+
+Result<std::shared_ptr<const Base>> open_base(const std::string& path, ArchiveOptions options) {
+  options.decode.threads = 1;
+  CFCK_TRY_ASSIGN(std::unique_ptr<TensorArchive> archive, TensorArchive::open(path, options));
+  const std::filesystem::path given(path);
+  const auto files = archive->files();
+  const bool is_found_again =
+      files.size() == 1 && files[0].reader != nullptr && given == files[0].path;
+  return base_of_archive(std::move(archive),
+                         is_found_again ? given.filename().string() : std::string());
+}
+
+Result<void> check_can_be_base(const Base& base) {
+  const std::uint64_t most = Limits().max_bases;
+  if (base.chain_length() < most) {
+    return {};
+  }
+  return limit_exceeded(
+      "the base is stored against another, and so on: with this file the chain would be longer "
+      "than the " +
+      std::to_string(most) +
+      " bases that readers open; store the file against an earlier one, or by itself, or make the "
+      "base stand alone (cfck compact)");
+}
+
+}  // namespace model
 
 }  // namespace cfck

@@ -302,7 +302,9 @@ struct EncodeOptions {
   std::vector<std::string> exempt = {};  // names: buffers, optimizer state
   // Tensors that readers will have: a tensor that has one of its name, dtype and shape there is
   // stored as the difference where that takes fewer bytes, and nothing of it is lost. Only with
-  // CodecChoice::kAuto and without a maximum error or target for the tensor. Not for update().
+  // CodecChoice::kAuto and without a maximum error or target for the tensor. Not for update(). A
+  // base that is stored against another makes a chain, of which readers open Limits::max_bases
+  // files (Base::chain_length).
   std::shared_ptr<const Base> base = nullptr;
   // Worker threads; 0: the CPUs this process may use (default_thread_count()). The bytes do not
   // depend on it; those of integers, masks, attachments do on libzstd's version.

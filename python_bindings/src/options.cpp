@@ -22,6 +22,7 @@
 #include "calibration.hpp"
 #include "encode/rules/encode_rules.hpp"
 #include "errors.hpp"
+#include "model/archive_base.hpp"
 #include "open_options.hpp"
 
 namespace cfck::python {
@@ -113,6 +114,7 @@ EncodeOptions encode_options(const TensorOptions& plain, std::optional<std::uint
   options.entropy = entropy_choice(entropy);
   options.level = encode_level(level);
   options.base = base_of(base);
+  if (options.base != nullptr) take(model::check_can_be_base(*options.base));
   if (calibration != nullptr) options.calibration = calibration->calibration;
   if (options.calibration && !options.calibration->is_used_by(options)) {
     raise(invalid_argument(

@@ -13,6 +13,8 @@
 #include "base/text.hpp"
 #include "cfck/options.hpp"
 #include "tools/convert/convert.hpp"
+#include "tools/convert/patch.hpp"
+#include "tools/input/reading_options.hpp"
 #include "tools/inspect/inspect.hpp"
 #include "tools/output/console.hpp"
 #include "tools/report/report.hpp"
@@ -44,6 +46,8 @@ struct Choices {
   SpectrumOptions spectrum;
   DiffOptions diff;
   ExtractOptions extract;
+  PatchOptions patch;
+  ApplyOptions apply;
   CompactOptions compact;
   RepairOptions repair;
   ReportOptions report;
@@ -92,8 +96,16 @@ inline constexpr const char* kAnyFiles =
 
 void add_common(CLI::App& app, Choices& choices);
 void add_threads(CLI::App& app, unsigned& threads);
+// Adds --level NAME.
+void add_level(CLI::App& app, EncodeOptions& encode);
 // Adds --limit NAME=SIZE: how much a .cfck file may make the program hold in memory.
 void add_limits(CLI::App& app, Limits& limits);
+// Adds --replace-base: what --force does not replace.
+void add_replace_base(CLI::App& app, bool& replace_base);
+// Adds --base-dir FOLDER: where bases are looked for that files name.
+void add_base_dirs(CLI::App& app, ReadingOptions& reading);
+// Adds --base FILE, and those two.
+void add_reading(CLI::App& app, ReadingOptions& reading);
 // Adds examples, and the meaning of exit codes.
 void set_footer(CLI::App& app, const std::string& examples);
 
@@ -113,6 +125,8 @@ void set_up_spectrum(CLI::App& app, Choices& choices);
 void set_up_bands(CLI::App& app, Choices& choices);
 void set_up_diff(CLI::App& app, Choices& choices);
 void set_up_extract(CLI::App& app, Choices& choices);
+void set_up_patch(CLI::App& app, Choices& choices);
+void set_up_apply(CLI::App& app, Choices& choices);
 void set_up_compact(CLI::App& app, Choices& choices);
 void set_up_repair(CLI::App& app, Choices& choices);
 void set_up_report(CLI::App& app, Choices& choices);

@@ -25,6 +25,8 @@ constexpr Command kCommands[] = {
     {"diff", "Compare the tensors of two files", set_up_diff},
     {"report", "Write a page about a file: sizes, bits, errors, values, bands", set_up_report},
     {"extract", "Write one tensor as a .npy file", set_up_extract},
+    {"patch", "Store a model as what changed since another version of it", set_up_patch},
+    {"apply", "Make the new version of a model of the old one and a patch", set_up_apply},
     {"shrink", "Compress a Transformers model as far as a quality goal allows", set_up_shrink},
     {"compact", "Rewrite .cfck files without the data that updates have replaced", set_up_compact},
     {"repair", "Recover the intact tensors of a damaged .cfck file", set_up_repair},
@@ -71,12 +73,13 @@ constexpr std::pair<std::string_view, std::string_view> kOtherVerbs[] = {
     {"zip", "convert"},      {"unzip", "convert"},      {"quantize", "convert"},
     {"quantise", "convert"}, {"merge", "convert"},      {"split", "convert"},
     {"shard", "convert"},    {"import", "convert"},     {"export", "convert"},
-    {"save", "convert"},     {"copy", "convert"},       {"check", "verify"},
-    {"test", "verify"},      {"validate", "verify"},    {"hash", "digest"},
-    {"checksum", "digest"},  {"sum", "digest"},         {"compare", "diff"},
-    {"cmp", "diff"},         {"get", "extract"},        {"describe", "stats"},
-    {"statistics", "stats"}, {"fix", "repair"},         {"recover", "repair"},
-    {"vacuum", "compact"},   {"gc", "compact"},         {"prune", "shrink"}};
+    {"save", "convert"},     {"copy", "convert"},       {"delta", "patch"},
+    {"check", "verify"},     {"test", "verify"},        {"validate", "verify"},
+    {"hash", "digest"},      {"checksum", "digest"},    {"sum", "digest"},
+    {"compare", "diff"},     {"cmp", "diff"},           {"get", "extract"},
+    {"describe", "stats"},   {"statistics", "stats"},   {"fix", "repair"},
+    {"recover", "repair"},   {"vacuum", "compact"},     {"gc", "compact"},
+    {"prune", "shrink"}};
 
 Error no_such_command(std::string_view wanted) {
   const auto* const other = std::find_if(std::begin(kOtherVerbs), std::end(kOtherVerbs),

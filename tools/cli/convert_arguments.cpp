@@ -71,14 +71,7 @@ void add_effort(CLI::App& app, EncodeOptions& encode) {
                   "decoder can read the symbols); default: {}",
                   entropy_name(kDefaultEntropy)),
       "NAME");
-  add_choice<EncodeLevel>(
-      app, "--level", encode.level,
-      {{"fast", EncodeLevel::kFast},
-       {"default", EncodeLevel::kDefault},
-       {"archive", EncodeLevel::kArchive}},
-      "Compression effort: fast (the fewest passes), default, or archive (the fewest "
-      "bytes; may take several times as long, and decode somewhat more slowly)",
-      "NAME");
+  add_level(app, encode);
   app.add_option("--chunk-elems", encode.chunk_elems,
                  "Values per chunk, the unit of random access and of parallel decoding; default: "
                  "at most 2^18 = 262144, in equal chunks. Rounded down to whole rows where one "
@@ -204,6 +197,25 @@ void add_max_shard_size(CLI::App& app, ConvertOptions& options) {
       ->excludes("--dry-run", "--output-dir", "--files-from");
 }
 
+void add_base_of_output(CLI::App& app, ConvertOptions& options) {
+  set_group(app, kBasesGroup);
+  app.add_option("--base", options.base,
+                 "Store OUT against this file or folder, of any format, which its readers have: as "
+                 "what changed since then. They find a .cfck file by its name beside OUT")
+      ->option_text("FILE");
+}
+
+void note_options_for_cfck(const CLI::App& app, ConvertOptions& options) {
+  for (const char* name :
+       {"--codec", "--max-abs-error", "--max-rel-error", "--max-sigma-error", "--per-row", "--rule",
+        "--rules", "--entropy", "--level", "--chunk-elems", "--base"}) {
+    if (app.count(name) != 0) options.for_cfck.push_back(name);
+  }
+  for (const char* name : kTargetArguments) {
+    if (app.count(name) != 0) options.for_cfck.push_back(name);
+  }
+}
+
 void add_examples(CLI::App& app) {
   set_footer(app,
              "  cfck convert model.safetensors               writes model.cfck\n"
@@ -243,6 +255,18 @@ constexpr const char* kDetails =
 
 }  // namespace
 
+void add_level(CLI::App& app, EncodeOptions& encode) {
+  set_group(app, "Encoding");
+  add_choice<EncodeLevel>(
+      app, "--level", encode.level,
+      {{"fast", EncodeLevel::kFast},
+       {"default", EncodeLevel::kDefault},
+       {"archive", EncodeLevel::kArchive}},
+      "Compression effort: fast (the fewest passes), default, or archive (the fewest "
+      "bytes; may take several times as long, and decode somewhat more slowly)",
+      "NAME");
+}
+
 void set_up_convert(CLI::App& app, Choices& choices) {
   ConvertOptions& options = choices.convert;
   app.description(
@@ -267,14 +291,7 @@ void set_up_convert(CLI::App& app, Choices& choices) {
   suggest_words(app.get_option("--trellis-states"), "64,8,4,1");
   add_effort(app, options.encode);
   app.parse_complete_callback([&app, &options] {
-    for (const char* name :
-         {"--codec", "--max-abs-error", "--max-rel-error", "--max-sigma-error", "--per-row",
-          "--rule", "--rules", "--entropy", "--level", "--chunk-elems"}) {
-      if (app.count(name) != 0) options.for_cfck.push_back(name);
-    }
-    for (const char* name : kTargetArguments) {
-      if (app.count(name) != 0) options.for_cfck.push_back(name);
-    }
+    note_options_for_cfck(app, options);
     divide_paths(app, options);
     const bool has_place = !options.output.empty() && options.output != kStandardStream;
     if (options.max_shard_bytes && !has_place) {
@@ -292,10 +309,13 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       ->option_text(" ");
   add_max_shard_size(app, options);
   app.add_flag("-f,--force", options.force, "Replace OUT if it exists");
+  add_replace_base(app, options.replace_base);
   app.add_flag("--only-tensors", options.only_tensors,
                "Take only the tensors of files that hold more, and list what is left out");
   add_threads(app, options.encode.threads);
-  add_limits(app, options.limits);
+  add_base_of_output(app, options);
+  add_base_dirs(app, options.reading);
+  add_limits(app, options.reading.limits);
   add_common(app, choices);
   add_examples(app);
   app.callback([&choices] {

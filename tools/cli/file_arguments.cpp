@@ -31,7 +31,11 @@ void set_up_show(CLI::App& app, Choices& choices) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--strict", choices.show.strict, "Shards that no index names are an error");
-  add_limits(app, choices.show.limits);
+  app.add_flag("--changes", choices.show.changes,
+               "Of a file that is stored against another: count the values that changed, which "
+               "decodes both")
+      ->option_text(" ");
+  add_reading(app, choices.show.reading);
   add_common(app, choices);
   set_footer(app,
              "  cfck inspect model.cfck\n"
@@ -54,7 +58,7 @@ void set_up_verify(CLI::App& app, Choices& choices) {
                "Also decode every tensor and compare it with its digest");
   app.add_flag("--strict", choices.verify.strict, "Shards that no index names are an error");
   add_threads(app, choices.verify.threads);
-  add_limits(app, choices.verify.limits);
+  add_reading(app, choices.verify.reading);
   add_common(app, choices);
   set_footer(app, "  cfck verify --deep model.cfck\n");
   choices.input_lists.push_back(&choices.verify.paths);
@@ -70,7 +74,7 @@ void set_up_digest(CLI::App& app, Choices& choices) {
   app.add_option("FILE", choices.digest.paths, kAnyFiles)->required()->option_text(" ");
   app.add_flag("-v,--per-tensor", choices.digest.per_tensor,
                "Also print the digest of each tensor");
-  add_limits(app, choices.digest.limits);
+  add_reading(app, choices.digest.reading);
   add_common(app, choices);
   set_footer(app, "  cfck digest model.safetensors model.cfck\n");
   choices.input_lists.push_back(&choices.digest.paths);
@@ -85,7 +89,7 @@ void set_up_compact(CLI::App& app, Choices& choices) {
       ->required()
       ->option_text(" ");
   add_threads(app, choices.compact.threads);
-  add_limits(app, choices.compact.limits);
+  add_reading(app, choices.compact.reading);
   add_common(app, choices);
   set_footer(app, "  cfck compact model.cfck\n");
   app.callback([&choices] {
@@ -105,7 +109,7 @@ void set_up_repair(CLI::App& app, Choices& choices) {
       ->required()
       ->option_text("NEW");
   add_threads(app, choices.repair.threads);
-  add_limits(app, choices.repair.limits);
+  add_reading(app, choices.repair.reading);
   add_common(app, choices);
   set_footer(app, "  cfck repair torn.cfck -o whole.cfck\n");
   choices.input_paths.push_back(&choices.repair.damaged);

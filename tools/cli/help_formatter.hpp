@@ -57,6 +57,7 @@ inline constexpr const char* kOptionsGroup = "Options";
 inline constexpr const char* kHelpGroup = "Help";
 inline constexpr const char* kMessagesGroup = "Messages";
 inline constexpr const char* kResourcesGroup = "Resources";
+inline constexpr const char* kBasesGroup = "Files that are stored against others";
 void set_group(CLI::App& app, const std::string& group);
 // Returns the groups in the order in which --help-all shows them.
 std::vector<std::string> groups_of(const CLI::App& app);

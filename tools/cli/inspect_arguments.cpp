@@ -27,7 +27,7 @@ void set_up_stats(CLI::App& app, Choices& choices) {
   app.add_flag("--ascii", options.ascii, "Draw with #; the default where the locale is not UTF-8")
       ->needs(histograms)
       ->option_text(" ");
-  add_limits(app, options.limits);
+  add_reading(app, options.reading);
   add_common(app, choices);
   set_footer(app,
              "  cfck stats model.cfck '*.weight'\n"
@@ -55,7 +55,7 @@ void set_up_bands(CLI::App& app, Choices& choices) {
   app.add_option("--ref", options.reference,
                  "The original: a file or folder of any of these formats")
       ->option_text("FILE");
-  add_limits(app, options.limits);
+  add_reading(app, options.reading);
   add_common(app, choices);
   set_footer(app,
              "  cfck bands model.cfck 'layer1.*'\n"
@@ -85,7 +85,7 @@ void set_up_spectrum(CLI::App& app, Choices& choices) {
                  "Singular values of matrices up to this side; default: 1024")
       ->option_text("N");
   app.add_flag("--fast", options.fast, "Do not try the codecs");
-  add_limits(app, options.limits);
+  add_reading(app, options.reading);
   add_common(app, choices);
   set_footer(app,
              "  cfck spectrum model.safetensors\n"
@@ -108,7 +108,7 @@ void set_up_diff(CLI::App& app, Choices& choices) {
   app.add_flag(
       "--fast,--digest-only", choices.diff.fast,
       "Compare only digests; those of .cfck files are in the index, so their bytes are not read");
-  add_limits(app, choices.diff.limits);
+  add_reading(app, choices.diff.reading);
   add_common(app, choices);
   set_footer(app,
              "  cfck diff old.cfck new.cfck\n"
@@ -130,7 +130,7 @@ void set_up_extract(CLI::App& app, Choices& choices) {
   app.add_option("-o,--output", options.output, "The output file; - is standard output")
       ->option_text("FILE");
   app.add_flag("-f,--force", options.force, "Replace the output file if it exists");
-  add_limits(app, options.limits);
+  add_reading(app, options.reading);
   add_common(app, choices);
   set_footer(app,
              "  cfck extract model.cfck head.weight -o head.npy\n"

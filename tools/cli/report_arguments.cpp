@@ -67,7 +67,7 @@ void set_up_report(CLI::App& app, Choices& choices) {
   add_page(app, options);
   help_page(app).first_options = {"--ref",    "--index", "--output", "--format", "--title",
                                   "--figure", "--force", "--json",   "--quiet"};
-  add_limits(app, options.limits);
+  add_reading(app, options.reading);
   add_common(app, choices);
   set_footer(app,
              "  cfck report small.cfck --ref model.safetensors -o report.html\n"

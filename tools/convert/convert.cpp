@@ -17,6 +17,7 @@
 #include "model/folder/find_model.hpp"
 #include "model/folder/model_files.hpp"
 #include "model/formats/article.hpp"
+#include "tools/convert/bases.hpp"
 #include "tools/convert/encode_options.hpp"
 #include "tools/convert/report.hpp"
 #include "tools/output/interrupt.hpp"
@@ -64,18 +65,11 @@ Result<void> check_suffix(const std::string& output, const model::ArchiveFormat&
                   is_input ? both : other));
 }
 
-// Returns the format that OUT names, nullptr where it names none that can be written.
-const model::ArchiveFormat* named_format(const std::string& output) {
-  for (const model::ArchiveFormat* format : model::file_formats()) {
-    if (format->create != nullptr && model::has_suffix_of(output, *format)) return format;
-  }
-  return nullptr;
-}
-
 // The tensors of a .cfck file are encoded anew where options say how, and the output has its own
 // place.
 const model::ArchiveFormat& wanted_format(const ConvertOptions& options,
                                           const model::ArchiveFormat& from) {
+  if (options.to != nullptr) return *options.to;
   const model::ArchiveFormat* const named = named_format(options.output);
   if (is_folder(options.input) && named != nullptr) return *named;
   const bool is_anew = options.output.empty() ? !options.output_folder.empty()
@@ -123,7 +117,7 @@ Result<void> check_one_model(const std::string& folder) {
 Result<FilePlan> plan_file(const ConvertOptions& options) {
   if (is_folder(options.input)) CFCK_TRY(check_one_model(options.input));
   CFCK_TRY_ASSIGN(const ConversionInput input,
-                  probe_input(options.input, options.limits, options.only_tensors));
+                  probe_input(options.input, options.reading, options.only_tensors));
   FilePlan plan;
   plan.from = input.format;
   plan.to = &wanted_format(options, *input.format);
@@ -133,6 +127,8 @@ Result<FilePlan> plan_file(const ConvertOptions& options) {
   if (!is_folder(options.input)) CFCK_TRY(check_suffix(plan.output, *input.format, *plan.to));
   CFCK_TRY(check_output(options.input, plan.output, options.force || options.dry_run));
   for (const std::string& file : input.files) CFCK_TRY(check_not_input(file, plan.output));
+  CFCK_TRY(check_base_of_output(options, plan.output));
+  if (!options.dry_run) CFCK_TRY(check_dependents(options, plan.output));
   return plan;
 }
 
@@ -146,9 +142,10 @@ Result<ConvertReport> convert_file(const ConvertOptions& options, const Progress
                                   options.force,
                                   {},
                                   {},
-                                  options.limits,
+                                  options.reading,
                                   options.only_tensors,
-                                  plan.to};
+                                  plan.to,
+                                  {options.base, options.reading.base}};
   ProgressBar bar = place.bar(options, plan.decoded_bytes);
   CFCK_TRY_ASSIGN(std::vector<ConvertedFile> files, convert_files({&conversion, 1}, bar));
   ConvertReport report{options.input,    plan.output, plan.from, plan.to,
@@ -163,6 +160,13 @@ Result<ConvertReport> convert_file(const ConvertOptions& options, const Progress
 }
 
 }  // namespace
+
+const model::ArchiveFormat* named_format(const std::string& output) {
+  for (const model::ArchiveFormat* format : model::file_formats()) {
+    if (format->create != nullptr && model::has_suffix_of(output, *format)) return format;
+  }
+  return nullptr;
+}
 
 ProgressBar ProgressPlace::bar(const ConvertOptions& options, std::uint64_t decoded_bytes) const {
   const std::uint64_t total_bytes = decoded_bytes * (options.verify ? 2 : 1);
@@ -273,8 +277,8 @@ Result<void> check_combinations(const EncodeOptions& options) {
   return {};
 }
 
-// Adds rules from the command line and from files, all checked before IN is read.
-Result<ConvertOptions> with_rules(const ConvertOptions& options) {
+// Adds rules from the command line and from files, all checked before IN is read, and the base.
+Result<ConvertOptions> completed(const ConvertOptions& options) {
   ConvertOptions complete = options;
   CFCK_TRY(check_combinations(complete.encode));
   CFCK_TRY_ASSIGN(complete.encode.rules, collect_rules(options.rules, options.rules_file));
@@ -286,6 +290,7 @@ Result<ConvertOptions> with_rules(const ConvertOptions& options) {
         "--calibration needs --quality or a target, e.g. --bits-per-weight 3; without one nothing "
         "is lost");
   }
+  CFCK_TRY(open_base_of_output(complete));
   return complete;
 }
 
@@ -339,7 +344,7 @@ int convert_to_standard_output(const ConvertOptions& given, Console& console) {
 
 int run_convert(const ConvertOptions& given, Console& console) {
   catch_interrupts();
-  const auto options = with_rules(given);
+  const auto options = completed(given);
   if (!options) return console.fail(options.error());
   if (options->takes_many() || options->skip_existing || options->newer)
     return convert_many(*options, console);

@@ -9,6 +9,7 @@
 #include "cfck/options.hpp"
 #include "cfck/status.hpp"
 #include "tools/convert/file.hpp"
+#include "tools/input/reading_options.hpp"
 #include "tools/output/console.hpp"
 
 namespace cfck::tools {
@@ -24,6 +25,9 @@ struct ConvertOptions {
   std::vector<std::string> rules;  // as given; run_convert adds them to `encode`
   std::string rules_file;
   std::vector<std::string> for_cfck;  // options that were given and concern encoding
+  // The format of the output, whatever its name says; nullptr: as its name says, and where that
+  // says nothing the counterpart of that of the input.
+  const model::ArchiveFormat* to = nullptr;
   bool verify = false;
   bool dry_run = false;
   bool force = false;          // replace what exists
@@ -32,8 +36,11 @@ struct ConvertOptions {
   bool only_outdated = false;  // of a folder: only the files that outdated_in_output() names
   bool parents = false;        // keep the folders of inputs under `output_folder`
   std::optional<std::uint64_t> max_shard_bytes;  // OUT is a folder of shards
-  Limits limits;                                 // for .cfck files that are read
-  bool only_tensors = false;  // of inputs that hold more: the tensors that can be kept
+  ReadingOptions reading;                        // of IN
+  std::string base;             // that the output is stored against; empty: nothing
+  bool advises_readers = true;  // where they will not find the base; not of a patch
+  bool replace_base = false;    // also an OUT that other files are stored against
+  bool only_tensors = false;    // of inputs that hold more: the tensors that can be kept
 
   // True where any number of inputs is possible, none of which may keep the others from being
   // converted.
@@ -60,6 +67,8 @@ Result<void> check_output(const std::string& input, const std::string& output, b
 Result<void> check_direction(const ConvertOptions& options, const model::ArchiveFormat& from,
                              const model::ArchiveFormat& to);
 
+// Returns the format that OUT names, nullptr where it names none that can be written.
+const model::ArchiveFormat* named_format(const std::string& output);
 // True where the output is one file, though the input may be a folder.
 bool makes_file(const ConvertOptions& options);
 

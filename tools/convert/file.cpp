@@ -16,8 +16,8 @@
 #include "cfck/io.hpp"
 #include "model/folder/converted_folder.hpp"
 #include "model/folder/model_files.hpp"
-#include "tools/convert/comparing_sink.hpp"
-#include "tools/convert/tensor_comparison.hpp"
+#include "tools/convert/compare/comparing_sink.hpp"
+#include "tools/convert/compare/tensor_comparison.hpp"
 #include "tools/measure/target_check.hpp"
 #include "tools/output/console.hpp"
 #include "tools/output/interrupt.hpp"
@@ -64,7 +64,8 @@ class ChangeGuard {
   std::optional<detail::FileStamp> before_;
 };
 
-// Returns the file whose permissions the output gets: the input, or the first of its folder.
+// Returns the file whose permissions the output gets: the input, or what a patch was made for, or
+// the first of its folder.
 std::string file_like(const std::string& input) {
   if (!is_folder(input)) return input;
   const auto found = model::model_files(input, {.finds_unread = false});
@@ -77,12 +78,13 @@ struct Work {
       : conversion(given),
         bar(progress_bar),
         guard(given.input),
-        files(system_files(), file_like(given.input)) {}
+        files(system_files(),
+              file_like(given.reading.base.empty() ? given.input : given.reading.base)) {}
 
   const FileConversion& conversion;
   ProgressBar& bar;
   const ChangeGuard guard;
-  std::vector<ChangeGuard> part_guards;  // of the files of a folder
+  std::vector<ChangeGuard> part_guards;  // of the files of a folder, and of bases
   std::unique_ptr<TensorArchive> archive;
   FilesLike files;
   std::unique_ptr<AtomicFile> file;  // nullptr for a dry run
@@ -99,10 +101,10 @@ bool go_on() { return interrupt_signal() == 0; }
 std::string short_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // Options for one thread: the writer spreads decoding over threads.
-ArchiveOptions one_thread(const Limits& limits, bool only_tensors = false) {
+Result<ArchiveOptions> one_thread(const ReadingOptions& reading, bool only_tensors = false) {
   ArchiveOptions options;
+  CFCK_TRY_ASSIGN(options.decode, reading.decode());
   options.decode.threads = 1;
-  options.decode.limits = limits;
   options.only_tensors = only_tensors;
   return options;
 }
@@ -188,10 +190,10 @@ Result<void> check_input(Work& work) {
 // are known.
 Result<std::optional<TargetTotals>> verify(Work& work) {
   CFCK_TRY_ASSIGN(auto read_back, work.file->read_back());
-  Limits limits;
-  limits.max_decoded_bytes = UINT64_MAX;  // the values are those of the input
-  CFCK_TRY_ASSIGN(const auto written,
-                  TensorArchive::open(std::move(read_back), one_thread(limits)));
+  CFCK_TRY_ASSIGN(ArchiveOptions how, one_thread({}));
+  how.decode.limits.max_decoded_bytes = UINT64_MAX;  // the values are those of the input
+  how.decode.base = work.conversion.encode.base;
+  CFCK_TRY_ASSIGN(const auto written, TensorArchive::open(std::move(read_back), how));
   const bool encodes = work.to().encodes;
   if (is_compared_by_tensors(work)) {
     work.bar.start("checking " + short_name(work.conversion.output));
@@ -298,9 +300,10 @@ Result<std::unique_ptr<TensorArchive>> open_input(const std::string& path,
                          : model::open_archive_file(path, options);
 }
 
-Result<ConversionInput> probe_input(const std::string& path, const Limits& limits,
+Result<ConversionInput> probe_input(const std::string& path, const ReadingOptions& reading,
                                     bool only_tensors) {
-  CFCK_TRY_ASSIGN(const auto archive, open_input(path, one_thread(limits, only_tensors)));
+  CFCK_TRY_ASSIGN(const ArchiveOptions how, one_thread(reading, only_tensors));
+  CFCK_TRY_ASSIGN(const auto archive, open_input(path, how));
   ConversionInput input;
   input.format = model::find_format(archive->files().front().format);
   for (const ArchiveTensor& tensor : archive->tensors()) {
@@ -314,12 +317,16 @@ namespace {
 
 Result<void> open_files(Work& work) {
   const FileConversion& conversion = work.conversion;
-  CFCK_TRY_ASSIGN(work.archive, open_input(conversion.input,
-                                           one_thread(conversion.limits, conversion.only_tensors)));
+  CFCK_TRY_ASSIGN(const ArchiveOptions how,
+                  one_thread(conversion.reading, conversion.only_tensors));
+  CFCK_TRY_ASSIGN(work.archive, open_input(conversion.input, how));
   for (const ArchiveFile& file : work.archive->files()) {
     work.result.input_bytes += file.n_bytes;
     work.result.input_files.push_back(is_folder(conversion.input) ? file.path : conversion.input);
     if (is_folder(conversion.input)) work.part_guards.emplace_back(file.path);
+  }
+  for (const std::string& base : conversion.bases) {
+    if (!base.empty() && !is_folder(base)) work.part_guards.emplace_back(base);
   }
   if (!conversion.dry_run) {
     AtomicFile::Options options;

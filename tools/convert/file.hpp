@@ -14,6 +14,7 @@
 #include "cfck/writer.hpp"
 #include "model/formats/archive_format.hpp"
 #include "model/left_out.hpp"
+#include "tools/input/reading_options.hpp"
 #include "tools/output/loss.hpp"
 #include "tools/output/progress_bar.hpp"
 
@@ -28,9 +29,10 @@ struct FileConversion {
   bool replace_existing = false;
   std::string shard_index;                   // to be kept in the .cfck file; empty: none
   std::string label;                         // in messages, where there are several; empty: none
-  Limits limits = {};                        // for .cfck files that are read
+  ReadingOptions reading = {};               // of the input
   bool only_tensors = false;                 // as ArchiveOptions has it
   const model::ArchiveFormat* to = nullptr;  // nullptr: the counterpart of that of the input
+  std::vector<std::string> bases = {};       // of input and output: may not change meanwhile
 };
 
 struct ConvertedFile {
@@ -78,7 +80,7 @@ struct ConversionInput {
   std::uint64_t decoded_bytes = 0;
   std::vector<std::string> files = {};  // of which a folder may have several
 };
-Result<ConversionInput> probe_input(const std::string& path, const Limits& limits,
+Result<ConversionInput> probe_input(const std::string& path, const ReadingOptions& reading,
                                     bool only_tensors);
 
 // Converts files of one format, at least one. Each output appears complete or not at all. A plain

@@ -23,6 +23,7 @@
 #include "model/folder/model_folder.hpp"
 #include "model/folder/shard_index.hpp"
 #include "model/folder/written_folder.hpp"
+#include "tools/convert/bases.hpp"
 #include "tools/convert/convert.hpp"
 #include "tools/convert/copy.hpp"
 #include "tools/convert/training_state.hpp"
@@ -182,13 +183,13 @@ Result<std::uint64_t> FolderConversion::probe_all() const {
   std::uint64_t decoded_bytes = 0;
   for (const auto* names : {&training_.checkpoints, &training_.states}) {
     for (const std::string& name : *names) {
-      const auto input = probe_input(input_path(name), options_.limits, options_.only_tensors);
+      const auto input = probe_input(input_path(name), options_.reading, options_.only_tensors);
       if (!input) return with_path(input.error(), name);
       decoded_bytes += input->decoded_bytes;
     }
   }
   for (const std::string& name : contents_.tensor_files) {
-    auto input = probe_input(input_path(name), options_.limits, options_.only_tensors);
+    auto input = probe_input(input_path(name), options_.reading, options_.only_tensors);
     if (input && input->format != &from_) {
       input = Error{ErrorCode::kCorrupt, "the contents do not match the suffix", {}, {}};
     }
@@ -217,9 +218,12 @@ Result<void> FolderConversion::convert_all(const std::string& out, const Progres
   for (std::size_t i = 0; i < names.size(); ++i) {
     const std::string& name = names[i];
     const std::string_view index = to_.encodes ? indexes_->attachment_of(name) : "";
+    const std::string output = output_ + "/" + written_.tensor_files[i];
+    CFCK_TRY(check_base_of_output(options_, output));
+    if (!options_.dry_run) CFCK_TRY(check_dependents(options_, output));
     conversions.push_back({input_path(name), out + "/" + written_.tensor_files[i], options_.encode,
                            options_.verify, options_.dry_run, false, std::string(index), name,
-                           options_.limits, options_.only_tensors, &to_});
+                           options_.reading, options_.only_tensors, &to_});
     if (options_.dry_run) continue;
     CFCK_TRY(model::make_parents_like(out, written_.tensor_files[i], contents_.folder));
   }
@@ -254,7 +258,7 @@ Result<void> FolderConversion::convert_states(const std::string& out, ProgressBa
                                     false,
                                     {},
                                     states[i],
-                                    options_.limits,
+                                    options_.reading,
                                     options_.only_tensors,
                                     &to_};
     if (!options_.dry_run) CFCK_TRY(model::make_parents_like(out, name, contents_.folder));
@@ -387,7 +391,7 @@ void FolderConversion::keep_outdated() {
 Result<ConvertReport> FolderConversion::run(const ProgressPlace& place) {
   CFCK_TRY(check_direction(options_, from_, to_));
   CFCK_TRY(choose_output());
-  CFCK_TRY_ASSIGN(indexes_, model::ConvertedIndexes::read(contents_, options_.limits));
+  CFCK_TRY_ASSIGN(indexes_, model::ConvertedIndexes::read(contents_, options_.reading.limits));
   if (options_.only_outdated) keep_outdated();
   if (options_.dry_run) {
     CFCK_TRY(convert_all(output_, place));

@@ -7,18 +7,18 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
-#include <span>
 #include <string_view>
 #include <utility>
 
-#include "base/glob.hpp"
 #include "base/text.hpp"
 #include "cfck/writer.hpp"
 #include "model/reason_text.hpp"
+#include "tools/convert/bases.hpp"
+#include "tools/convert/rule_warnings.hpp"
 #include "tools/output/listing.hpp"
 #include "tools/output/loss.hpp"
-#include "tools/output/nearest_names.hpp"
 
 namespace cfck::tools {
 namespace {
@@ -83,68 +83,6 @@ std::string kept_lossless_text(const ConvertReport& report) {
     text += of_reason.size() > kMaxNames ? ", ...\n" : "\n";
   }
   return text;
-}
-
-// Returns the patterns that matched nothing in any file.
-std::vector<std::string> unmatched_rules(const ConvertReport& report) {
-  std::vector<std::string> patterns;
-  if (report.files.empty()) return patterns;
-  std::map<std::string_view, std::size_t> n_files;  // in which a pattern matched nothing
-  std::size_t n_with_rules = 0;
-  for (const ConvertedFile& file : report.files) {
-    if (file.is_state) continue;
-    ++n_with_rules;
-    const std::set<std::string_view> of_file(file.unmatched_rules.begin(),
-                                             file.unmatched_rules.end());
-    for (const std::string_view pattern : of_file) ++n_files[pattern];
-  }
-  for (const std::string& pattern : report.files.front().unmatched_rules) {
-    const auto found = n_files.find(pattern);
-    if (found == n_files.end() || found->second != n_with_rules) continue;
-    patterns.push_back(pattern);
-    n_files.erase(found);  // once is enough
-  }
-  return patterns;
-}
-
-// Explains why a rule was not used: an earlier one took all it matches, or it matches nothing.
-std::string unmatched_text(const std::string& pattern, std::span<const std::string_view> names,
-                           const std::vector<EncodeRule>& rules) {
-  std::size_t n_matches = 0;
-  std::string first;
-  for (const std::string_view name : names) {
-    if (!matches_glob(pattern, name)) continue;
-    if (n_matches++ == 0) first = name;
-  }
-  std::string text = "the rule '" + escaped(pattern) + "' ";
-  if (n_matches > 0) {
-    const auto earlier = std::find_if(rules.begin(), rules.end(), [&](const EncodeRule& rule) {
-      return matches_glob(rule.pattern, first);
-    });
-    const std::string all =
-        n_matches == 1 ? "its only tensor" : fmt::format("all of its {} tensors", n_matches);
-    return text + fmt::format("has no effect: earlier rules match {} first, '{}' by the rule '{}'",
-                              all, escaped(first), escaped(earlier->pattern));
-  }
-  text += "matches no tensor";
-  const bool is_name = pattern.find_first_of("*?[") == std::string::npos;
-  const auto nearest = is_name ? nearest_names(names, pattern) : nearest_to_pattern(names, pattern);
-  for (std::size_t i = 0; i < nearest.size(); ++i) {
-    text += (i == 0 ? "; the closest names are '" : "', '") + escaped(nearest[i]);
-  }
-  return nearest.empty() ? text : text + "'";
-}
-
-void warn_of_rules(Console& console, const ConvertOptions& options, const ConvertReport& report) {
-  if (options.only_outdated) return;  // rules may be for files that are not converted now
-  const std::vector<std::string> patterns = unmatched_rules(report);
-  std::vector<std::string_view> names;
-  for (const ConvertedFile& file : report.files) {
-    names.insert(names.end(), file.names.begin(), file.names.end());
-  }
-  for (const std::string& pattern : patterns) {
-    console.warn_of_loss(unmatched_text(pattern, names, options.encode.rules));
-  }
 }
 
 void warn_of_losses(Console& console, const ConvertOptions& options, const ConvertReport& report) {
@@ -288,9 +226,23 @@ void say_copied(Console& console, const ConvertOptions& options, const ConvertRe
   if (!others.empty()) console.say(copied_text(report, others, options.dry_run));
 }
 
+// Returns nullopt where the output has no base, or was not written.
+Result<std::optional<BaseTotals>> totals_against_base(const ConvertOptions& options,
+                                                      const ConvertReport& report) {
+  if (options.base.empty() || options.dry_run) return std::optional<BaseTotals>();
+  std::vector<std::string> paths;
+  for (const ConvertedFile& file : report.files) {
+    const std::vector<std::string> of_file = file.output_files();
+    paths.insert(paths.end(), of_file.begin(), of_file.end());
+  }
+  CFCK_TRY_ASSIGN(const BaseTotals totals,
+                  count_against_base(paths, {.limits = options.reading.limits}));
+  return std::optional(totals);
+}
+
 // Negative `seconds` are not shown.
 void say_report(Console& console, const ConvertOptions& options, const ConvertReport& report,
-                double seconds) {
+                const std::optional<BaseTotals>& against_base, double seconds) {
   Totals all;
   for (const ConvertedFile& file : report.files) {
     Totals one;
@@ -302,6 +254,9 @@ void say_report(Console& console, const ConvertOptions& options, const ConvertRe
   LossTotals loss;
   for (const ConvertedFile& file : report.files) loss.add(file.loss);
   console.say(loss.text("  ") + kept_lossless_text(report));
+  if (against_base) {
+    console.say(fmt::format("  against {}: {}\n", escaped(options.base), against_base->text()));
+  }
   say_copied(console, options, report);
   if (seconds < 0) return;
   const auto rate =
@@ -357,7 +312,7 @@ Result<void> append_records(std::string& text, const ConvertOptions& options,
     paths.insert(paths.end(), of_file.begin(), of_file.end());
   }
   for (const std::string& path : paths) {
-    CFCK_TRY_ASSIGN(const Listing listing, list_tensors(path, options.limits));
+    CFCK_TRY_ASSIGN(const Listing listing, list_tensors(path, options.reading));
     for (const TensorRow& row : listing.rows) {
       if (text.back() != '[') text += ',';
       append_row_json(text, row);
@@ -367,8 +322,22 @@ Result<void> append_records(std::string& text, const ConvertOptions& options,
   return {};
 }
 
+void add_copied(Json& json, const ConvertReport& report) {
+  Json copied = Json::array();
+  for (const std::string& name : report.copied) copied.push_back(json_text(name));
+  json["copied"] = std::move(copied);
+  std::uint64_t n_copied_bytes = 0;
+  for (const std::string& name : report.copied) n_copied_bytes += copied_bytes(report, name);
+  json["copied_bytes"] = n_copied_bytes;
+  json["copied_from_outside"] = Json::array();
+  for (const std::string& name : report.copied_from_outside) {
+    json["copied_from_outside"].push_back(json_text(name));
+  }
+}
+
 Result<void> print_json(Console& console, const ConvertOptions& options,
-                        const ConvertReport& report, double seconds) {
+                        const ConvertReport& report, const std::optional<BaseTotals>& against_base,
+                        double seconds) {
   Json json{{"schema_version", 1},
             {"file", json_text(report.input)},
             {"input", json_text(report.input)},
@@ -393,18 +362,15 @@ Result<void> print_json(Console& console, const ConvertOptions& options,
     json["entropy"] = entropy_name(options.encode.entropy);
     json["level"] = encode_level_name(options.encode.level);
   }
+  if (against_base) {
+    json["base"] = {{"file", json_text(options.base)},
+                    {"n_unchanged", against_base->n_unchanged},
+                    {"n_differences", against_base->n_differences},
+                    {"n_whole", against_base->n_whole}};
+  }
   json["seconds"] = seconds;
   json["files"] = std::move(files);
-  Json copied = Json::array();
-  for (const std::string& name : report.copied) copied.push_back(json_text(name));
-  json["copied"] = std::move(copied);
-  std::uint64_t n_copied_bytes = 0;
-  for (const std::string& name : report.copied) n_copied_bytes += copied_bytes(report, name);
-  json["copied_bytes"] = n_copied_bytes;
-  json["copied_from_outside"] = Json::array();
-  for (const std::string& name : report.copied_from_outside) {
-    json["copied_from_outside"].push_back(json_text(name));
-  }
+  add_copied(json, report);
   json["warnings"] = Json::array();
   for (const std::string& warning : report.warnings) {
     json["warnings"].push_back(json_text(warning));
@@ -470,8 +436,11 @@ Result<void> report_conversion(Console& console, const ConvertOptions& options,
   warn_of_losses(console, options, report);
   warn_of_links(console, options, report);
   warn_of_contents(console, report);
-  if (console.json()) return print_json(console, options, report, seconds);
-  say_report(console, options, report, how == ReportedAs::kAlone ? seconds : -1);
+  const std::string advice = advice_for_readers(options, report.output);
+  if (!advice.empty() && options.advises_readers) console.warn(advice);
+  CFCK_TRY_ASSIGN(const auto against_base, totals_against_base(options, report));
+  if (console.json()) return print_json(console, options, report, against_base, seconds);
+  say_report(console, options, report, against_base, how == ReportedAs::kAlone ? seconds : -1);
   return {};
 }
 

@@ -21,9 +21,9 @@
 #include "model/folder/model_folder.hpp"
 #include "model/folder/shard_index.hpp"
 #include "model/folder/written_folder.hpp"
+#include "tools/convert/compare/tensor_comparison.hpp"
 #include "tools/convert/convert.hpp"
 #include "tools/convert/copy.hpp"
-#include "tools/convert/tensor_comparison.hpp"
 #include "tools/convert/training_state.hpp"
 #include "tools/measure/target_check.hpp"
 #include "tools/output/interrupt.hpp"
@@ -93,7 +93,7 @@ class ShardConversion {
  private:
   Result<void> open() {
     ArchiveOptions how;
-    how.decode.limits = options_.limits;
+    CFCK_TRY_ASSIGN(how.decode, options_.reading.decode());
     how.only_tensors = options_.only_tensors;
     CFCK_TRY_ASSIGN(archive_, open_input(options_.input, how));
     for (const ArchiveTensor& tensor : archive_->tensors()) {
@@ -249,6 +249,7 @@ class ShardConversion {
     bar.start("checking " + fs::path(place_.folder).filename().string());
     ArchiveOptions how;
     how.decode.limits.max_decoded_bytes = UINT64_MAX;  // the values are those of the input
+    how.decode.base = options_.encode.base;
     CFCK_TRY_ASSIGN(const auto written, TensorArchive::open(made, how));
     CFCK_TRY_ASSIGN(auto totals,
                     compare_tensors(*archive_, *written, report_.files.front().kept_lossless,

@@ -25,9 +25,11 @@ std::optional<std::string> model_beside(const fs::path& file) {
 }
 
 std::unique_ptr<TensorArchive> open(const fs::path& file, const ConvertOptions& options) {
+  auto decode = options.reading.decode();
+  if (!decode) return nullptr;
   ArchiveOptions how;
+  how.decode = *std::move(decode);
   how.decode.threads = 1;
-  how.decode.limits = options.limits;
   how.only_tensors = options.only_tensors;
   auto archive = model::open_archive_file(file.string(), how);
   return archive ? std::move(*archive) : nullptr;

@@ -88,7 +88,8 @@ Result<void> compare_pair(const TensorSet& a, const TensorSet& b, Pair pair, boo
   return {};
 }
 
-// Digests of an index say what the bytes should be: whether they are that, hashes tell.
+// Digests of an index say what the bytes should be: whether they are that, hashes tell, and whether
+// the base that they are decoded with is there.
 Result<void> check_hashes(const TensorSet& set, const Console& console) {
   for (const ArchiveFile& file : set.files()) {
     if (file.reader == nullptr) continue;
@@ -101,6 +102,9 @@ Result<void> check_hashes(const TensorSet& set, const Console& console) {
     CFCK_TRY_ASSIGN(VerifyReport report, file.reader->verify(VerifyLevel::kHashes, progress));
     if (!report.problems.empty()) {
       return model::with_path(std::move(report.problems.front()), file.path);
+    }
+    if (auto base = file.reader->check_base(); !base) {
+      return model::with_path(std::move(base).error(), file.path);
     }
   }
   return {};
@@ -243,8 +247,8 @@ void print_json(Console& console, const DiffOptions& options, const Differences&
 // Compares two models; `differing` are files beside them that differ.
 Result<int> diff(const DiffOptions& options, const std::vector<std::string>& differing,
                  Console& console) {
-  CFCK_TRY_ASSIGN(TensorSet a, TensorSet::open(options.a, options.limits));
-  CFCK_TRY_ASSIGN(const TensorSet b, TensorSet::open(options.b, options.limits));
+  CFCK_TRY_ASSIGN(TensorSet a, TensorSet::open(options.a, options.reading));
+  CFCK_TRY_ASSIGN(const TensorSet b, TensorSet::open(options.b, options.reading));
   std::uint64_t total_bytes = 0;
   for (const StoredTensor& tensor : a.tensors()) total_bytes += tensor.n_bytes;
   std::optional<ProgressBar> bar;

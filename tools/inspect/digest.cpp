@@ -53,9 +53,9 @@ Digest content_digest(const std::vector<TensorDigest>& sorted) {
 
 // Returns digests sorted by name, from the index of a .cfck file; of safetensors every byte is
 // read.
-Result<std::vector<TensorDigest>> digests_of(const std::string& path, const Limits& limits,
+Result<std::vector<TensorDigest>> digests_of(const std::string& path, const ReadingOptions& reading,
                                              bool show_progress) {
-  CFCK_TRY_ASSIGN(TensorSet tensors, TensorSet::open(path, limits));
+  CFCK_TRY_ASSIGN(TensorSet tensors, TensorSet::open(path, reading));
   std::uint64_t total_bytes = 0;
   for (const StoredTensor& tensor : tensors.tensors()) {
     if (tensor.record == nullptr) total_bytes += tensor.n_bytes;
@@ -104,7 +104,7 @@ int run_digest(const DigestOptions& options, Console& console) {
     if (!models) continue;
     warn_of_files_left_out(console, path, "not read");
     for (const std::string& model : *models) {
-      const auto digests = digests_of(model, options.limits, console.shows_progress());
+      const auto digests = digests_of(model, options.reading, console.shows_progress());
       if (const int number = interrupt_signal(); number != 0) return kExitSignal + number;
       if (digests) {
         print_digests(console, model, *digests, options.per_tensor);

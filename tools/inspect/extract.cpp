@@ -69,7 +69,7 @@ Result<void> write_array(const TensorSet& tensors, const StoredTensor& tensor,
 
 Result<void> extract(const ExtractOptions& options, Console& console) {
   CFCK_TRY(check_output(options, console));
-  CFCK_TRY_ASSIGN(const TensorSet tensors, TensorSet::open(options.path, options.limits));
+  CFCK_TRY_ASSIGN(const TensorSet tensors, TensorSet::open(options.path, options.reading));
   const StoredTensor* tensor = tensors.find(options.name);
   if (tensor == nullptr) return with_path(no_such_tensor(tensors, options.name), options.path);
   auto header = interop::npy_header(tensor->dtype, tensor->shape);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cfck/options.hpp"
+#include "tools/input/reading_options.hpp"
 #include "tools/output/console.hpp"
 
 namespace cfck::tools {
@@ -18,7 +18,8 @@ struct ShowOptions {
   SortKey sort = SortKey::kFile;
   std::vector<std::string> filters;  // shell patterns; a row has to match one of them
   bool strict = false;               // shards that no index names are errors
-  Limits limits;
+  bool changes = false;              // count the values that differ from the base
+  ReadingOptions reading;
 };
 int run_show(const ShowOptions& options, Console& console);
 
@@ -27,14 +28,14 @@ struct VerifyOptions {
   bool deep = false;
   bool strict = false;  // shards that no index names are errors
   unsigned threads = 0;
-  Limits limits;
+  ReadingOptions reading;
 };
 int run_verify(const VerifyOptions& options, Console& console);
 
 struct DigestOptions {
   std::vector<std::string> paths;
   bool per_tensor = false;
-  Limits limits;
+  ReadingOptions reading;
 };
 int run_digest(const DigestOptions& options, Console& console);
 
@@ -45,7 +46,7 @@ struct StatsOptions {
   bool common = false;                // pass over tensors that only one side has
   bool histograms = false;            // all figures of each tensor, not a line of a table
   bool ascii = false;
-  Limits limits;
+  ReadingOptions reading;
 };
 // Returns kExitDifference where tensors cannot be compared with the reference.
 int run_stats(const StatsOptions& options, Console& console);
@@ -54,7 +55,7 @@ struct BandsOptions {
   std::string path;
   std::vector<std::string> patterns;  // names or shell patterns; none: all tensors
   std::string reference;              // the original; empty: errors are estimated
-  Limits limits;
+  ReadingOptions reading;
 };
 // Returns kExitDifference where tensors cannot be compared with the reference.
 int run_bands(const BandsOptions& options, Console& console);
@@ -63,7 +64,7 @@ struct DiffOptions {
   std::string a;
   std::string b;
   bool fast = false;  // digests only: no errors
-  Limits limits;
+  ReadingOptions reading;
 };
 // Returns kExitOk for equal tensors and metadata, else kExitDifference.
 int run_diff(const DiffOptions& options, Console& console);
@@ -73,14 +74,14 @@ struct ExtractOptions {
   std::string name;
   std::string output;  // "-" is standard output
   bool force = false;
-  Limits limits;
+  ReadingOptions reading;
 };
 int run_extract(const ExtractOptions& options, Console& console);
 
 struct CompactOptions {
   std::vector<std::string> paths;
   unsigned threads = 0;
-  Limits limits;
+  ReadingOptions reading;
 };
 int run_compact(const CompactOptions& options, Console& console);
 
@@ -88,7 +89,7 @@ struct RepairOptions {
   std::string damaged;
   std::string output;  // must not exist
   unsigned threads = 0;
-  Limits limits;
+  ReadingOptions reading;
 };
 int run_repair(const RepairOptions& options, Console& console);
 

@@ -30,8 +30,13 @@ std::uint64_t size_of(const std::string& path) {
   return error ? 0 : n_bytes;
 }
 
-Result<std::uint64_t> compact_checked(const std::string& path, const CompactOptions& given,
-                                      bool show_progress) {
+struct Compacted {
+  std::uint64_t n_bytes = 0;  // freed
+  bool had_base = false;
+};
+
+Result<Compacted> compact_checked(const std::string& path, const CompactOptions& given,
+                                  bool show_progress) {
   {
     CFCK_TRY_ASSIGN(const auto source, open_file(path));
     CFCK_TRY_ASSIGN(const model::ArchiveFormat* format, model::format_of(*source));
@@ -39,13 +44,18 @@ Result<std::uint64_t> compact_checked(const std::string& path, const CompactOpti
       return unsupported("only .cfck files can be compacted");
     }
   }
-  DecodeOptions options;
+  CFCK_TRY_ASSIGN(DecodeOptions options, given.reading.decode());
   options.threads = given.threads;
-  options.limits = given.limits;
+  bool had_base = false;
+  {
+    CFCK_TRY_ASSIGN(const Reader reader, Reader::open(path, options));
+    had_base = reader.needs_base();
+  }
   ProgressBar bar(show_progress, kPassesOfCopy * size_of(path));
   bar.start("compacting " + path.substr(path.rfind('/') + 1));
   WatchedFiles files([&](std::uint64_t n_bytes) { bar.advance(n_bytes); });
-  return compact(path, options, files);
+  CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, compact(path, options, files));
+  return Compacted{n_bytes, had_base};
 }
 
 int compact_model(const std::string& path, const CompactOptions& options, Console& console) {
@@ -59,16 +69,21 @@ int compact_model(const std::string& path, const CompactOptions& options, Consol
     }
     if (!freed) return console.fail(freed.error(), file);
     if (console.json()) {
-      const Json json{{"schema_version", 1}, {"file", json_text(file)}, {"freed_bytes", *freed}};
+      const Json json{{"schema_version", 1},
+                      {"file", json_text(file)},
+                      {"freed_bytes", freed->n_bytes},
+                      {"had_base", freed->had_base}};
       console.print(json.dump(-1, ' ', true) + "\n");
     }
-    console.say(fmt::format("{}: {} freed\n", escaped(file), human_bytes(*freed)));
+    console.say(fmt::format("{}: {} freed{}\n", escaped(file), human_bytes(freed->n_bytes),
+                            freed->had_base ? "; it stands alone now" : ""));
   }
   return kExitOk;
 }
 
-Result<RepairReport> repair_watched(const RepairOptions& options, const DecodeOptions& decode,
-                                    bool show_progress) {
+Result<RepairReport> repair_watched(const RepairOptions& options, bool show_progress) {
+  CFCK_TRY_ASSIGN(DecodeOptions decode, options.reading.decode());
+  decode.threads = options.threads;
   ProgressBar bar(show_progress, kPassesOfCopy * size_of(options.damaged));
   bar.start("recovering " + options.damaged.substr(options.damaged.rfind('/') + 1));
   WatchedFiles files([&](std::uint64_t n_bytes) { bar.advance(n_bytes); });
@@ -108,10 +123,7 @@ int run_repair(const RepairOptions& options, Console& console) {
   if (const auto repairable = check_repairable(options.damaged); !repairable) {
     return console.fail(repairable.error(), options.damaged);
   }
-  DecodeOptions decode;
-  decode.threads = options.threads;
-  decode.limits = options.limits;
-  const auto report = repair_watched(options, decode, console.shows_progress());
+  const auto report = repair_watched(options, console.shows_progress());
   if (const int number = interrupt_signal(); !report && number != 0) {
     console.warn("interrupted; nothing was written");
     return kExitSignal + number;

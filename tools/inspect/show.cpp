@@ -12,7 +12,9 @@
 #include "model/folder/find_model.hpp"
 #include "model/folder/model_files.hpp"
 #include "model/folder/model_folder.hpp"
+#include "tools/inspect/changes.hpp"
 #include "tools/inspect/inspect.hpp"
+#include "tools/output/interrupt.hpp"
 #include "tools/output/left_out.hpp"
 #include "tools/output/listing.hpp"
 #include "tools/output/table.hpp"
@@ -48,21 +50,25 @@ struct ShownRow {
   const TensorRow* row;
 };
 
-Result<Model> read_files(const std::string& path, const ShowOptions& options) {
+Result<Model> read_files(const std::string& path, const ShowOptions& options, bool shows_progress) {
   Model model{path, {}, {}, {}};
   CFCK_TRY_ASSIGN(model.found, model::model_files(path));
   for (std::size_t i = 0; i < model.found.paths.size(); ++i) {
-    auto listing = list_tensors(model.found, i, options.limits, model.strays);
+    auto listing = list_tensors(model.found, i, options.reading, model.strays);
     if (!listing) return with_path(listing.error(), model.found.paths[i]);
+    if (options.changes) {
+      const auto counted = count_changes(options.reading, shows_progress, *listing);
+      if (!counted) return with_path(counted.error(), model.found.paths[i]);
+    }
     model.files.push_back(std::move(*listing));
   }
   return model;
 }
 
-Result<Model> read_model(const std::string& path, const ShowOptions& options) {
+Result<Model> read_model(const std::string& path, const ShowOptions& options, bool shows_progress) {
   Model model;
   CFCK_TRY(model::open_unchanged(path, [&]() -> Result<void> {
-    CFCK_TRY_ASSIGN(model, read_files(path, options));
+    CFCK_TRY_ASSIGN(model, read_files(path, options, shows_progress));
     return {};
   }));
   if (options.strict) CFCK_TRY(model::check_all_named(model.found));
@@ -121,51 +127,81 @@ RowTotals totals_of(const std::vector<ShownRow>& rows) {
   return totals;
 }
 
-// Two columns are shown only where something is lossy, and the last where codec spectral is used.
+// Which columns are shown beside those that every file has.
+struct ShownColumns {
+  bool base = false;
+  bool changes = false;
+  bool error = false;
+  bool quality = false;
+};
+
 // Columns go first that say least: the ratio follows from the bits, raw bytes from dtype and shape.
 using Kind = TableColumn::Kind;
-constexpr TableColumn kColumns[] = {
-    {"name", Kind::kName},       {"dtype", Kind::kText, 5},      {"shape", Kind::kText, 6},
-    {"codec", Kind::kName},      {"raw", Kind::kNumber, 2},      {"stored", Kind::kNumber},
-    {"ratio", Kind::kNumber, 1}, {"bits/weight", Kind::kNumber}, {"bound", Kind::kText, 3},
-    {"max err", Kind::kNumber},  {"NMSE dB", Kind::kNumber, 4}};
-constexpr std::size_t kAllColumns = std::size(kColumns);
-constexpr std::size_t kLossyColumns = 10;
-constexpr std::size_t kLosslessColumns = 8;
+std::vector<TableColumn> columns_of(const ShownColumns& shown) {
+  std::vector<TableColumn> columns = {{"name", Kind::kName},       {"dtype", Kind::kText, 5},
+                                      {"shape", Kind::kText, 6},   {"codec", Kind::kName},
+                                      {"raw", Kind::kNumber, 2},   {"stored", Kind::kNumber},
+                                      {"ratio", Kind::kNumber, 1}, {"bits/weight", Kind::kNumber}};
+  if (shown.base) columns.push_back({"base", Kind::kText, 7});
+  if (shown.changes) columns.push_back({"changed", Kind::kNumber});
+  if (shown.error) columns.push_back({"bound", Kind::kText, 3});
+  if (shown.error) columns.push_back({"max err", Kind::kNumber});
+  if (shown.quality) columns.push_back({"NMSE dB", Kind::kNumber, 4});
+  return columns;
+}
 
 std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
 
-std::vector<std::string> cells_of(const TensorRow& row) {
+// "1234 (0.6 %)"
+std::string changed_text(const TensorRow& row) {
+  if (!row.n_changed) return "-";
+  if (*row.n_changed == 0) return "0";
+  const double share = static_cast<double>(*row.n_changed) / static_cast<double>(row.n_elems);
+  return fmt::format("{} ({:.2g} %)", *row.n_changed, 100 * share);
+}
+
+std::string base_text(const TensorRow& row) {
+  const std::string_view how = against_base_name(row.against_base);
+  return how.empty() ? "-" : std::string(how);
+}
+
+std::vector<std::string> cells_of(const TensorRow& row, const ShownColumns& columns) {
   std::string codec = row.codec;
   if (!row.shares_with.empty()) codec = row.kind + " of " + escaped(row.shares_with);
-  return {row.hidden         ? "(hidden)"
-          : row.name.empty() ? "\"\""
-                             : escaped(row.name),
-          row.dtype,
-          shape_text(row.shape),
-          std::move(codec),
-          std::to_string(row.decoded_bytes),
-          std::to_string(row.stored_bytes),
-          row.stored_bytes == 0 ? "-" : fmt::format("{:.3f}", row.ratio()),
-          row.n_elems == 0 ? "-" : fmt::format("{:.2f}", row.bits_per_weight()),
-          row.error ? asked_text(*row.error) : "-",
-          row.error ? short_number(row.error->max_abs_error) : "-",
-          row.error && row.error->quality ? decibel_text(nmse_decibels(*row.error)) : "-"};
+  std::vector<std::string> cells = {
+      row.hidden         ? "(hidden)"
+      : row.name.empty() ? "\"\""
+                         : escaped(row.name),
+      row.dtype,
+      shape_text(row.shape),
+      std::move(codec),
+      std::to_string(row.decoded_bytes),
+      std::to_string(row.stored_bytes),
+      row.stored_bytes == 0 ? "-" : fmt::format("{:.3f}", row.ratio()),
+      row.n_elems == 0 ? "-" : fmt::format("{:.2f}", row.bits_per_weight())};
+  if (columns.base) cells.push_back(base_text(row));
+  if (columns.changes) cells.push_back(changed_text(row));
+  if (columns.error) cells.push_back(row.error ? asked_text(*row.error) : "-");
+  if (columns.error) cells.push_back(row.error ? short_number(row.error->max_abs_error) : "-");
+  if (columns.quality) {
+    const bool has_quality = row.error && row.error->quality;
+    cells.push_back(has_quality ? decibel_text(nmse_decibels(*row.error)) : "-");
+  }
+  return cells;
 }
 
 void print_rows(Console& console, const std::vector<ShownRow>& rows) {
   const auto any = [&](const auto& has) {
-    return std::any_of(rows.begin(), rows.end(), [&](const ShownRow& shown) {
-      return shown.row->error && has(*shown.row->error);
-    });
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const ShownRow& shown) { return has(*shown.row); });
   };
-  const bool any_lossy = any([](const RecordError&) { return true; });
-  const bool any_quality = any([](const RecordError& error) { return error.quality.has_value(); });
-  const std::size_t n_columns = any_quality ? kAllColumns
-                                : any_lossy ? kLossyColumns
-                                            : kLosslessColumns;
-  print_table(console, std::span(kColumns).first(n_columns), rows.size(),
-              [&](std::size_t i) { return cells_of(*rows[i].row); });
+  ShownColumns shown;
+  shown.base = any([](const TensorRow& row) { return row.against_base != AgainstBase::kNo; });
+  shown.changes = any([](const TensorRow& row) { return row.n_changed.has_value(); });
+  shown.error = any([](const TensorRow& row) { return row.error.has_value(); });
+  shown.quality = any([](const TensorRow& row) { return row.error && row.error->quality; });
+  print_table(console, columns_of(shown), rows.size(),
+              [&](std::size_t i) { return cells_of(*rows[i].row, shown); });
 }
 
 // "lossless 101 (74.1 MB), raw 2 (1.02 kB), duplicate 1"
@@ -197,6 +233,32 @@ std::string totals_text(const RowTotals& totals) {
                      human_bytes(totals.decoded_bytes), human_bytes(totals.stored_bytes));
 }
 
+// "base  step1000.cfck: 40 unchanged, 108 differences (0.61 % of their values changed)"
+std::string base_line(const Model& model) {
+  std::string names;
+  BaseTotals totals;
+  std::uint64_t n_changed = 0;
+  std::uint64_t n_compared = 0;
+  for (const Listing& file : model.files) {
+    if (!file.needs_base) continue;
+    const std::string name =
+        file.base_name.empty() ? "not named, for --base" : escaped(file.base_name);
+    if (names.find(name) == std::string::npos) names += (names.empty() ? "" : ", ") + name;
+    for (const TensorRow& row : file.rows) {
+      totals.add(row);
+      n_changed += row.n_changed.value_or(0);
+      n_compared += row.n_changed ? row.n_elems : 0;
+    }
+  }
+  if (names.empty()) return {};
+  std::string text = fmt::format("  base  {}: {}", names, totals.text());
+  if (n_compared > 0) {
+    text += fmt::format("; {} of {} values changed ({:.3g} %)", n_changed, n_compared,
+                        100 * static_cast<double>(n_changed) / static_cast<double>(n_compared));
+  }
+  return text + "\n";
+}
+
 void print_summary(Console& console, const Model& model) {
   const Listing& first = model.files.front();
   const bool has_version = !first.format_version.empty();
@@ -226,7 +288,7 @@ void print_summary(Console& console, const Model& model) {
   if (has_version && totals.n_records > 0) {
     console.print(fmt::format("  codecs  {}\n", codec_mix(model)));
   }
-  console.print(totals.loss.text("  "));
+  console.print(totals.loss.text("  ") + base_line(model));
   for (const auto& [key, value] : first.metadata) {
     console.print(fmt::format("  metadata  {} = {}\n", escaped(key), escaped(value)));
   }
@@ -252,6 +314,7 @@ Json file_json(const Listing& file) {
     json["dead_bytes"] = file.dead_bytes;
   }
   json["file_bytes"] = file.file_bytes;
+  if (file.needs_base) json["base"] = json_text(file.base_name);
   RowTotals totals;
   for (const TensorRow& row : file.rows) totals.add(row);
   add_totals_json(json, totals);
@@ -305,7 +368,8 @@ void print_json(Console& console, const Model& model, const ShowOptions& options
 // `separate` says whether something was printed before.
 int show_model(Console& console, const std::string& path, const ShowOptions& options,
                bool& separate) {
-  const auto model = read_model(path, options);
+  const auto model = read_model(path, options, console.shows_progress());
+  if (const int number = interrupt_signal(); !model && number != 0) return kExitSignal + number;
   if (!model) return console.fail(model.error(), path);
   for (const std::string& warning : model::unread_warnings(model->found, model->strays)) {
     console.warn(warning);

@@ -337,10 +337,10 @@ Result<std::vector<const StoredTensor*>> select(const TensorSet& set, const Stat
 }
 
 Result<int> stats(const StatsOptions& options, Console& console, Several* several = nullptr) {
-  CFCK_TRY_ASSIGN(TensorSet set, TensorSet::open(options.path, options.limits));
+  CFCK_TRY_ASSIGN(TensorSet set, TensorSet::open(options.path, options.reading));
   std::optional<TensorSet> reference;
   if (!options.reference.empty()) {
-    CFCK_TRY_ASSIGN(reference, TensorSet::open(options.reference, options.limits));
+    CFCK_TRY_ASSIGN(reference, TensorSet::open(options.reference, options.reading));
   }
   const auto selected = select(set, options, several);
   if (!selected) return with_path(selected.error(), options.path);

@@ -48,9 +48,9 @@ Result<void> TensorSet::list() {
   return {};
 }
 
-Result<TensorSet> TensorSet::open(const std::string& path, const Limits& limits) {
+Result<TensorSet> TensorSet::open(const std::string& path, const ReadingOptions& reading) {
   ArchiveOptions options;
-  options.decode.limits = limits;
+  CFCK_TRY_ASSIGN(options.decode, reading.decode());
   TensorSet set;
   CFCK_TRY_ASSIGN(set.archive_, TensorArchive::open(path, options));
   CFCK_TRY(set.list());

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cfck/archive.hpp"
+#include "tools/input/reading_options.hpp"
 
 namespace cfck::tools {
 
@@ -37,8 +38,8 @@ using TakeElements = std::function<Result<void>(ByteView bytes)>;
 
 class TensorSet {
  public:
-  // Errors: those of TensorArchive::open.
-  static Result<TensorSet> open(const std::string& path, const Limits& limits);
+  // Errors: those of TensorArchive::open() and of ReadingOptions::decode().
+  static Result<TensorSet> open(const std::string& path, const ReadingOptions& reading);
 
   // Tensors in file order; hidden records have no name and are not among them.
   std::span<const StoredTensor> tensors() const { return tensors_; }

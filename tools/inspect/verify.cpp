@@ -45,8 +45,8 @@ bool has_damage(const VerifyReport& report) {
 Result<std::unique_ptr<TensorArchive>> open_to_verify(const std::string& path,
                                                       const VerifyOptions& options) {
   ArchiveOptions how;
+  CFCK_TRY_ASSIGN(how.decode, options.reading.decode());
   how.decode.threads = options.threads;
-  how.decode.limits = options.limits;
   return model::open_archive_file(path, how);
 }
 
@@ -68,7 +68,12 @@ Result<FileReport> verify_file(const std::string& path, const VerifyOptions& opt
   };
   const VerifyLevel level = options.deep ? VerifyLevel::kDeep : VerifyLevel::kHashes;
   CFCK_TRY_ASSIGN(VerifyReport report, archive->verify(level, progress));
-  return FileReport{path, std::move(report), archive->files().front().reader != nullptr};
+  const Reader* const reader = archive->files().front().reader;
+  // Without its base a file is whole, but cannot be read.
+  if (level == VerifyLevel::kHashes && reader != nullptr) {
+    if (auto base = reader->check_base(); !base) report.problems.push_back(base.error());
+  }
+  return FileReport{path, std::move(report), reader != nullptr};
 }
 
 // How many files of all that were given are whole.

@@ -62,6 +62,11 @@ TensorRow row_of(const ArchiveTensor& tensor, std::span<const ArchiveTensor> ten
   row.stored_bytes = tensor.stored_bytes;
   if (tensor.record == nullptr) return row;
   row.digest = hexadecimal(tensor.record->digest);
+  if (tensor.record->base_digest) {
+    row.against_base = *tensor.record->base_digest == tensor.record->digest
+                           ? AgainstBase::kUnchanged
+                           : AgainstBase::kDifference;
+  }
   row.error = tensor.record->error;
   return row;
 }
@@ -118,7 +123,30 @@ void append_quality(std::string& text, const RecordError& error) {
   }
 }
 
+void append_base(std::string& text, const TensorRow& row) {
+  if (row.against_base != AgainstBase::kNo) {
+    text += ",\"base\":";
+    append_quoted(text, std::string(against_base_name(row.against_base)));
+  }
+  if (row.n_changed) {
+    text += ",\"n_changed\":";
+    append_varint(text, *row.n_changed);
+  }
+}
+
 }  // namespace
+
+std::string_view against_base_name(AgainstBase how) {
+  switch (how) {
+    case AgainstBase::kNo:
+      return "";
+    case AgainstBase::kUnchanged:
+      return "unchanged";
+    case AgainstBase::kDifference:
+      return "difference";
+  }
+  return "";
+}
 
 double TensorRow::bits_per_weight() const { return bits_each(stored_bytes, n_elems); }
 
@@ -136,19 +164,35 @@ void RowTotals::add(const TensorRow& row) {
   if (row.error) loss.add(*row.error, row.n_elems, row.stored_bytes);
 }
 
+void BaseTotals::add(const TensorRow& row) {
+  if (row.hidden || !row.shares_with.empty()) return;
+  ++(row.against_base == AgainstBase::kUnchanged    ? n_unchanged
+     : row.against_base == AgainstBase::kDifference ? n_differences
+                                                    : n_whole);
+}
+
+std::string BaseTotals::text() const {
+  std::string text = fmt::format("{} unchanged, {} as {}", n_unchanged, n_differences,
+                                 n_differences == 1 ? "a difference" : "differences");
+  if (n_whole > 0)
+    text += fmt::format(", {} by {}", n_whole, n_whole == 1 ? "itself" : "themselves");
+  return text;
+}
+
 double RowTotals::bits_per_weight() const { return bits_each(stored_bytes, n_elems); }
 
-Result<Listing> list_tensors(const std::string& path, const Limits& limits) {
+Result<Listing> list_tensors(const std::string& path, const ReadingOptions& reading) {
   model::ModelFiles files;
   files.paths.push_back(path);
   std::vector<model::StrayTensor> none;
-  return list_tensors(files, 0, limits, none);
+  return list_tensors(files, 0, reading, none);
 }
 
 Result<Listing> list_tensors(const model::ModelFiles& files, std::size_t number,
-                             const Limits& limits, std::vector<model::StrayTensor>& strays) {
+                             const ReadingOptions& reading,
+                             std::vector<model::StrayTensor>& strays) {
   ArchiveOptions options;
-  options.decode.limits = limits;
+  CFCK_TRY_ASSIGN(options.decode, reading.decode());
   const std::string& path = files.paths[number];
   CFCK_TRY_ASSIGN(const auto archive, model::open_archive_file(path, options));
   const auto tensors = archive->tensors();
@@ -163,6 +207,8 @@ Result<Listing> list_tensors(const model::ModelFiles& files, std::size_t number,
     listing.format_version = file.reader->format_version();
     listing.generation = file.reader->generation();
     listing.dead_bytes = file.reader->dead_bytes();
+    listing.needs_base = file.reader->needs_base();
+    listing.base_name = file.reader->base_name();
   }
   listing.metadata = archive->metadata();
   listing.rows.reserve(tensors.size());
@@ -217,6 +263,7 @@ void append_row_json(std::string& text, const TensorRow& row, const std::string&
     append_fraction(text, row.error->rmse);
     if (row.error->quality) append_quality(text, *row.error);
   }
+  append_base(text, row);
   if (!row.digest.empty()) {
     text += ",\"digest\":";
     append_quoted(text, row.digest);

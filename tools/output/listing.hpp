@@ -11,9 +11,19 @@
 #include "cfck/record.hpp"
 #include "cfck/status.hpp"
 #include "model/folder/model_files.hpp"
+#include "tools/input/reading_options.hpp"
 #include "tools/output/loss.hpp"
 
 namespace cfck::tools {
+
+// How a tensor is stored in a file that has a base.
+enum class AgainstBase {
+  kNo,          // by itself
+  kUnchanged,   // as equal to that of the base
+  kDifference,  // as the difference from that of the base
+};
+// Returns "", "unchanged" or "difference".
+std::string_view against_base_name(AgainstBase how);
 
 struct TensorRow {
   std::string name;
@@ -27,7 +37,9 @@ struct TensorRow {
   std::uint64_t n_elems = 0;
   std::uint64_t decoded_bytes = 0;
   std::uint64_t stored_bytes = 0;
-  std::string digest;  // hexadecimal; empty where it is not in the file
+  AgainstBase against_base = AgainstBase::kNo;
+  std::optional<std::uint64_t> n_changed;  // values that differ from the base; nullopt: not counted
+  std::string digest;                      // hexadecimal; empty where it is not in the file
   std::optional<RecordError> error;
 
   double bits_per_weight() const;
@@ -41,6 +53,8 @@ struct Listing {
   std::uint64_t generation = 0;
   std::uint64_t dead_bytes = 0;
   std::uint64_t file_bytes = 0;
+  bool needs_base = false;
+  std::string base_name;  // empty also for a base that was in memory
   Metadata metadata;
   std::vector<TensorRow> rows;  // in file order
 };
@@ -58,12 +72,23 @@ struct RowTotals {
   double bits_per_weight() const;
 };
 
+// How many tensors are stored in which way, without those that share bytes with others.
+struct BaseTotals {
+  std::uint64_t n_unchanged = 0;    // equal to those of the base
+  std::uint64_t n_differences = 0;  // others that are stored against the base
+  std::uint64_t n_whole = 0;        // stored by themselves
+
+  void add(const TensorRow& row);
+  std::string text() const;  // "40 unchanged, 108 as differences"
+};
+
 // Reads what a file says about its tensors, in any format.
-Result<Listing> list_tensors(const std::string& path, const Limits& limits);
+Result<Listing> list_tensors(const std::string& path, const ReadingOptions& reading);
 // Lists the file `paths[number]` of a model, without the tensors that its index does not
 // take from it: these are added to `strays`. Errors: also those of tensors_of_model().
 Result<Listing> list_tensors(const model::ModelFiles& files, std::size_t number,
-                             const Limits& limits, std::vector<model::StrayTensor>& strays);
+                             const ReadingOptions& reading,
+                             std::vector<model::StrayTensor>& strays);
 
 // Appends the row as a JSON object; with `shard`, if that is not empty. Written by
 // hand: trees of 10,000 rows take longer than reading the file.

@@ -165,10 +165,10 @@ int complain_of(const ReportData& data, const std::string& path, Console& consol
 Result<int> make_report(const ReportOptions& options, Console& console) {
   CFCK_TRY_ASSIGN(const Target target, choose_target(options, console));
   CFCK_TRY_ASSIGN(auto figures, report::read_figures(options.figures, options.figures_file));
-  CFCK_TRY_ASSIGN(TensorSet set, TensorSet::open(options.path, options.limits));
+  CFCK_TRY_ASSIGN(TensorSet set, TensorSet::open(options.path, options.reading));
   std::optional<TensorSet> reference;
   if (!options.reference.empty()) {
-    CFCK_TRY_ASSIGN(reference, TensorSet::open(options.reference, options.limits));
+    CFCK_TRY_ASSIGN(reference, TensorSet::open(options.reference, options.reading));
   }
   const TensorSet* const compared = reference ? &*reference : nullptr;
   std::unique_ptr<AtomicFile> file;

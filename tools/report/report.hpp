@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cfck/options.hpp"
+#include "tools/input/reading_options.hpp"
 #include "tools/output/console.hpp"
 
 namespace cfck::tools {
@@ -25,7 +26,7 @@ struct ReportOptions {
   std::size_t max_pictures = 400;    // tensors with pictures of their own, the largest first
   bool index_only = false;           // decode nothing
   bool force = false;
-  Limits limits;
+  ReadingOptions reading;
 };
 
 // Returns kExitDifference where tensors cannot be compared with the reference or exceed their

@@ -114,7 +114,7 @@ void print_text(Console& console, const Spectra& all) {
 }
 
 Result<int> spectrum(const SpectrumOptions& options, Console& console) {
-  CFCK_TRY_ASSIGN(const TensorSet set, TensorSet::open(options.path, options.limits));
+  CFCK_TRY_ASSIGN(const TensorSet set, TensorSet::open(options.path, options.reading));
   const auto selected = select_tensors(set, options.patterns);
   if (!selected) return with_path(selected.error(), options.path);
   auto picture = create_picture(options, set);

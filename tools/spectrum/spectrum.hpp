@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cfck/options.hpp"
+#include "tools/input/reading_options.hpp"
 #include "tools/output/console.hpp"
 
 namespace cfck::tools {
@@ -17,7 +18,7 @@ struct SpectrumOptions {
   bool force = false;                 // replace it
   std::uint64_t max_side = 1024;      // of matrices whose singular values are computed
   bool fast = false;                  // do not try the codecs
-  Limits limits;
+  ReadingOptions reading;
 };
 int run_spectrum(const SpectrumOptions& options, Console& console);
 

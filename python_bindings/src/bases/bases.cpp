@@ -7,7 +7,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -18,6 +17,7 @@
 #include "cfck/archive.hpp"
 #include "cfck/archive_writer.hpp"
 #include "cfck/patch.hpp"
+#include "model/archive_base.hpp"
 #include "python_bindings/src/archive.hpp"
 #include "python_bindings/src/bytes_sink.hpp"
 #include "python_bindings/src/errors.hpp"
@@ -49,23 +49,13 @@ SharedBase base_of_memory(const std::vector<HostMemory>& tensors) {
   return {take(base_in_memory(named))};
 }
 
-// Reading one chunk of a base has no use for more than the thread that reads.
-Result<std::shared_ptr<const Base>> open_as_base(const std::string& path,
-                                                 const ArchiveOptions& options) {
-  CFCK_TRY_ASSIGN(std::unique_ptr<TensorArchive> archive, TensorArchive::open(path, options));
-  const bool is_file = archive->files().size() == 1 && archive->files()[0].format == "cfck" &&
-                       std::filesystem::path(archive->files()[0].path) == path;
-  return base_of_archive(std::move(archive),
-                         is_file ? std::filesystem::path(path).filename().string() : "");
-}
-
 SharedBase open_base_at(const nb::bytes& path_bytes, bool verify, std::uint64_t max_decoded_bytes,
                         const LimitChoices& limits, std::vector<nb::bytes> base_dirs) {
   const std::string path = path_of(path_bytes);
   const ArchiveOptions options =
       archive_options(1, verify, max_decoded_bytes, limits, nullptr, base_dirs);
-  return {
-      take(without_gil([&] { return run_guarded([&] { return open_as_base(path, options); }); }))};
+  return {take(
+      without_gil([&] { return run_guarded([&] { return model::open_base(path, options); }); }))};
 }
 
 std::vector<std::string> apply(std::uintptr_t address, std::uint64_t n_bytes,

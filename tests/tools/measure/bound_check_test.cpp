@@ -8,7 +8,7 @@
 
 #include "cfck/safetensors.hpp"
 #include "tests/support/sample_tensors.hpp"
-#include "tools/convert/comparing_sink.hpp"
+#include "tools/convert/compare/comparing_sink.hpp"
 #include "tools/measure/exact_sum.hpp"
 #include "tools/output/nearest_names.hpp"
 

@@ -91,10 +91,10 @@ void print_text(Console& console, const BandsReport& all) {
 }
 
 Result<int> bands(const BandsOptions& options, Console& console) {
-  CFCK_TRY_ASSIGN(const TensorSet set, TensorSet::open(options.path, options.limits));
+  CFCK_TRY_ASSIGN(const TensorSet set, TensorSet::open(options.path, options.reading));
   std::optional<TensorSet> reference;
   if (!options.reference.empty()) {
-    CFCK_TRY_ASSIGN(reference, TensorSet::open(options.reference, options.limits));
+    CFCK_TRY_ASSIGN(reference, TensorSet::open(options.reference, options.reading));
   }
   const auto selected = select_tensors(set, options.patterns);
   if (!selected) return with_path(selected.error(), options.path);

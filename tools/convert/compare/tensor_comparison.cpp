@@ -1,4 +1,4 @@
-#include "tools/convert/tensor_comparison.hpp"
+#include "tools/convert/compare/tensor_comparison.hpp"
 
 #include <fmt/format.h>
 

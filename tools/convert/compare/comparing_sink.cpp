@@ -1,4 +1,4 @@
-#include "tools/convert/comparing_sink.hpp"
+#include "tools/convert/compare/comparing_sink.hpp"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,93 @@
+#include "tools/convert/bases.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cfck/base.hpp"
+#include "cfck/reader.hpp"
+#include "model/archive_base.hpp"
+#include "model/error_path.hpp"
+#include "tools/output/listing.hpp"
+#include "tools/output/standard_streams.hpp"
+
+namespace cfck::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  return folder.empty() ? fs::path(".") : folder;
+}
+
+}  // namespace
+
+Result<void> open_base_of_output(ConvertOptions& options) {
+  if (options.base.empty()) return {};
+  ArchiveOptions how;
+  how.decode.limits = options.reading.limits;
+  how.decode.base_dirs = options.reading.base_dirs;
+  auto base = model::open_base(options.base, std::move(how));
+  if (!base) return model::with_path(std::move(base).error(), options.base);
+  if (auto usable = model::check_can_be_base(**base); !usable) {
+    return model::with_path(std::move(usable).error(), options.base);
+  }
+  options.encode.base = *std::move(base);
+  return {};
+}
+
+Result<void> check_base_of_output(const ConvertOptions& options, const std::string& output) {
+  if (options.base.empty()) return {};
+  std::error_code ignored;
+  if (fs::equivalent(options.base, output, ignored)) {
+    return invalid_argument("the base and the output are the same file: '" + escaped(output) +
+                            "'; choose another output");
+  }
+  const std::string_view name = options.encode.base->name();
+  if (name.empty() || fs::path(output).filename() != name) return {};
+  return invalid_argument("'" + escaped(output) +
+                          "' would name itself as its base, since a base is found by its name "
+                          "beside the file; give it another name than that of its base");
+}
+
+Result<void> check_dependents(const ConvertOptions& options, const std::string& output) {
+  std::error_code ignored;
+  if (options.replace_base || !fs::is_regular_file(output, ignored)) return {};
+  CFCK_TRY_ASSIGN(const std::vector<std::string> dependents, dependents_of(output));
+  if (dependents.empty()) return {};
+  return exists_already(fmt::format(
+      "'{}' is the base of {} beside it, which cannot be read without it; choose another output, "
+      "run cfck compact on what depends on it, or give it up with --replace-base",
+      escaped(output), escaped(fmt::format("{}", fmt::join(dependents, ", ")))));
+}
+
+Result<BaseTotals> count_against_base(const std::vector<std::string>& paths,
+                                      const ReadingOptions& reading) {
+  BaseTotals totals;
+  for (const std::string& path : paths) {
+    CFCK_TRY_ASSIGN(const Listing listing, list_tensors(path, reading));
+    for (const TensorRow& row : listing.rows) totals.add(row);
+  }
+  return totals;
+}
+
+std::string advice_for_readers(const ConvertOptions& options, const std::string& output) {
+  if (options.base.empty() || output == kStandardStream) return {};
+  if (options.encode.base->name().empty()) {
+    return fmt::format(
+        "only a single .cfck file beside it is found again: to read '{}', give it its base, --base "
+        "{}, or run cfck apply",
+        escaped(output), escaped(options.base));
+  }
+  std::error_code ignored;
+  if (fs::equivalent(folder_of(options.base), folder_of(output), ignored)) return {};
+  return fmt::format(
+      "the base is not in the folder of '{}': put it there, or name its folder with --base-dir",
+      escaped(output));
+}
+
+}  // namespace cfck::tools

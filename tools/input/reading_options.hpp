@@ -1,0 +1,23 @@
+// How the programs read files: limits, and what files that are stored against others are decoded
+// with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cfck/options.hpp"
+#include "cfck/status.hpp"
+
+namespace cfck::tools {
+
+struct ReadingOptions {
+  Limits limits = {};
+  std::string base = {};                    // a file or folder; empty: the one that a file names
+  std::vector<std::string> base_dirs = {};  // where bases are looked for, after the file's folder
+
+  // Returns the options for the library; opens the base. Errors: those of opening it, with its
+  // path.
+  Result<DecodeOptions> decode() const;
+};
+
+}  // namespace cfck::tools
