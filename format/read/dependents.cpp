@@ -73,9 +73,12 @@ class DependentSearch {
     if (!stamp) {
       return not_found("there is no file '" + escaped(path_) + "'");
     }
+    std::error_code failed;
+    if (!fs::is_regular_file(path_, failed)) {
+      return std::vector<Dependent>();
+    }
     stamp_ = *stamp;
     // A link is another name of its file, which is what writers replace and readers open.
-    std::error_code failed;
     const fs::path file = fs::canonical(path_, failed);
     fs::directory_iterator entry;
     if (!failed) {
@@ -88,8 +91,9 @@ class DependentSearch {
       entry.increment(failed);
     }
     if (failed) {
-      return io_error("cannot look for files that are stored against '" + escaped(path_) +
-                      "' in its folder: " + failed.message());
+      return io_error("cannot find out which files are stored against '" + escaped(path_) +
+                      "', because its folder cannot be listed (" + failed.message() +
+                      "); allow it, or force the change");
     }
     std::sort(found_.begin(), found_.end(),
               [](const Dependent& one, const Dependent& other) { return one.name < other.name; });

@@ -9,6 +9,7 @@
 #include "base/run_guarded.hpp"
 #include "base/text.hpp"
 #include "cfck/reader.hpp"
+#include "format/read/dependents.hpp"
 #include "format/read/reader_access.hpp"
 #include "format/update/checkpoint_skeleton.hpp"
 #include "format/update/file_view.hpp"
@@ -61,8 +62,25 @@ Result<void> check_bases_keep_names(const format::Index& index, const std::vecto
   return {};
 }
 
-Result<WriterStart> next_generation(const Reader& reader, const Update& changes) {
+// Files that are stored against tensors of this one would be lost with them.
+Result<void> check_dependents(const std::string& path, const format::Index& index,
+                              const std::vector<bool>& drop, bool force) {
+  if (force || std::find(drop.begin(), drop.end(), true) == drop.end()) {
+    return {};
+  }
+  const Result<std::vector<std::string>> dependents = format::dependents_of(path, index, drop);
+  if (!dependents) {
+    // A file that only the caller's FileSystem has is in no folder that others could be in.
+    return dependents.error().code == ErrorCode::kNotFound ? Result<void>() : dependents.error();
+  }
+  return dependents->empty() ? Result<void>()
+                             : format::is_a_base(path, *dependents, "force the update");
+}
+
+Result<WriterStart> next_generation(const std::string& path, const Reader& reader,
+                                    const Update& changes) {
   CFCK_TRY_ASSIGN(const std::vector<bool> drop, marked(ReaderAccess::index(reader), changes));
+  CFCK_TRY(check_dependents(path, ReaderAccess::index(reader), drop, changes.force));
   CFCK_TRY(check_bases_keep_names(ReaderAccess::index(reader), drop));
   CFCK_TRY(format::check_skeleton_keeps(reader, changes));
   WriterStart start;
@@ -118,7 +136,7 @@ Result<WriteSummary> update_file(const std::string& path, const Update& changes,
   CFCK_TRY_ASSIGN(const std::uint64_t old_bytes, file->size());
   const format::FileView source(*file, old_bytes, path);
   CFCK_TRY_ASSIGN(const Reader reader, Reader::open(source, decode));
-  CFCK_TRY_ASSIGN(WriterStart start, next_generation(reader, changes));
+  CFCK_TRY_ASSIGN(WriterStart start, next_generation(path, reader, changes));
   format::AppendSink sink(*file, old_bytes);
   Result<WriteSummary> summary = run_guarded(
       [&] { return append(*file, sink, options, std::move(start), changes, std::move(progress)); });

@@ -27,7 +27,9 @@ enum class ErrorCode : std::uint8_t {
   kOutOfMemory,
   kInternal,   // a bug in cfck
   kCancelled,  // a progress callback returned false
-  kExists,     // the output exists already: choose another name, or allow that it is replaced
+  // The output exists already, or other files are stored against it: choose another name, or allow
+  // that it is replaced.
+  kExists,
   // What a file is stored against is not there, or has other values now: give the right one.
   kMissingBase,
 };

@@ -21,6 +21,9 @@ struct Update {
   std::vector<std::string> remove = {};  // names; kNotFound if there is none
   // Entries to set; all others stay.
   Metadata metadata = {};
+  // Replaces and removes also tensors that files of the folder are stored against, which cannot be
+  // read without them afterwards.
+  bool force = false;
 };
 
 // Appends a new generation to the file at `path`: new chunks, a complete index, a tail. Old
@@ -31,7 +34,9 @@ struct Update {
 // permanent. Aliases of a replaced or removed record keep their own values. The attachment
 // that makes conversion back to safetensors byte-exact is dropped. In a checkpoint of
 // Python's save_checkpoint tensors can be replaced, but not added or removed, since its
-// containers name every one: kInvalidArgument. One writer at a time: the file is locked,
+// containers name every one: kInvalidArgument. A tensor that files of the folder are stored against
+// (dependents_of() in cfck/base.hpp) stays, unless Update::force is set: kExists, with the names of
+// the files; compact() makes them stand alone. One writer at a time: the file is locked,
 // and kIo reported if it is in use. `progress` counts the bytes of the tensors in
 // `changes`.
 CFCK_API Result<WriteSummary> update(const std::string& path, const Update& changes,
@@ -41,11 +46,11 @@ CFCK_API Result<WriteSummary> update(const std::string& path, const Update& chan
 
 // Rewrites the file at `path` without its dead bytes, as generation 0, so that it stands alone:
 // what is stored against a base, which must be there, is encoded by itself, without loss. All other
-// chunks are copied and checked, not encoded again. Returns the bytes freed, 0 for a file that got
-// longer. The file
-// is locked, which keeps update() out. A save takes no lock: one that replaced
-// the file before the end of the copy is kept, and kIo reported; one that comes
-// in the instant between that check and the rename loses to this call.
+// chunks are copied and checked, not encoded again. No value changes, so that files that are stored
+// against this one can be read as before. Returns the bytes freed, 0 for a file that got longer.
+// The file is locked, which keeps update() out. A save takes no lock: one that replaced the file
+// before the end of the copy is kept, and kIo reported; one that comes in the instant between that
+// check and the rename loses to this call.
 CFCK_API Result<std::uint64_t> compact(const std::string& path, DecodeOptions options = {},
                                        FileSystem& files = system_files());
 

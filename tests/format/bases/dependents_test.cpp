@@ -1,8 +1,8 @@
 // What protects files that others are stored against.
-#include <chrono>
 #include <filesystem>
 
 #include "cfck/base.hpp"
+#include "cfck/update.hpp"
 #include "format/read/reader_access.hpp"
 #include "tests/format/bases/stepped.hpp"
 #include "tests/support/sample_tensors.hpp"
@@ -111,6 +111,80 @@ TEST_F(Dependents, OfALinkAreThoseOfItsFile) {
   fs::create_directory(path("elsewhere"));
   fs::create_symlink("../step1.cfck", path("elsewhere/latest.cfck"));
   EXPECT_EQ(of("elsewhere/latest.cfck"), Names{"step2.cfck"});
+}
+
+TEST_F(Dependents, AreNotLookedForInTheFolderOfADevice) {
+  EXPECT_EQ(take(dependents_of("/dev/null")), Names{});
+}
+
+// The updates that are tried here change every value of a tensor, or remove it.
+Update replacing(const std::string& name, const Tensors& tensors, const Bytes& values) {
+  const Tensor& tensor = tensors.at(name);
+  Update changes;
+  const std::uint64_t columns = tensor.shape.back();
+  changes.tensors = {{name, tensor.dtype, tensor.shape, {columns, 1}, values.data()}};
+  return changes;
+}
+
+TEST_F(Dependents, AnUpdateDoesNotTakeTheirValues) {
+  const Bytes values = noise(8, steps_[0].at("large").values.size());
+  Update removing;
+  removing.remove = {"same"};
+  const Bytes before = bytes_of(path("step0.cfck"));
+  for (const Update& changes : {replacing("large", steps_[0], values), removing}) {
+    const auto refused = update(path("step0.cfck"), changes);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kExists);
+    EXPECT_NE(refused.error().message.find("'step1.cfck' and 'step1b.cfck' are stored against"),
+              std::string::npos)
+        << refused.error().message;
+    EXPECT_NE(refused.error().message.find("cfck compact"), std::string::npos);
+    EXPECT_EQ(bytes_of(path("step0.cfck")), before);
+  }
+  EXPECT_EQ(all_tensors(take(Reader::open(path("step2.cfck")))), values_of(steps_[2]));
+  removing.force = true;
+  take(update(path("step0.cfck"), removing));
+  EXPECT_EQ(take(Reader::open(path("step1.cfck"))).check_base().error().code,
+            ErrorCode::kMissingBase);
+}
+
+TEST_F(Dependents, WhatNoneOfThemNeedsIsUpdated) {
+  Update changes = replacing("large", steps_[0], steps_[0].at("large").values);
+  changes.tensors[0].name = "added";
+  changes.remove = {"steps"};  // too small for a difference
+  changes.metadata = {{"key", "value"}};
+  take(update(path("step0.cfck"), changes));
+  EXPECT_EQ(all_tensors(take(Reader::open(path("step2.cfck")))), values_of(steps_[2]));
+  // The last of a chain is nobody's base.
+  take(update(path("step2.cfck"), replacing("large", steps_[2], steps_[0].at("large").values)));
+  // Neither is a base once the others stand alone.
+  take(compact(path("step1.cfck")));
+  take(compact(path("step1b.cfck")));
+  take(update(path("step0.cfck"), replacing("large", steps_[0], steps_[1].at("large").values)));
+  EXPECT_EQ(all_tensors(take(Reader::open(path("step1.cfck")))), values_of(steps_[1]));
+}
+
+TEST_F(Dependents, OutliveThatTheirBaseIsCompacted) {
+  // A base that has dead bytes, and one that is stored against another itself.
+  Update changes = replacing("large", steps_[0], steps_[0].at("large").values);
+  changes.force = true;
+  take(update(path("step0.cfck"), changes));
+  const auto expect_all = [&](const char* when) {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      const Reader reader = take(Reader::open(path("step" + std::to_string(i) + ".cfck")));
+      EXPECT_EQ(all_tensors(reader), values_of(steps_[i])) << when << ", step " << i;
+    }
+    EXPECT_EQ(all_tensors(take(Reader::open(path("step1b.cfck")))), values_of(steps_[2])) << when;
+  };
+  expect_all("replaced by equal values");
+  EXPECT_GT(take(compact(path("step0.cfck"))), 0U);
+  expect_all("the first is compacted");
+  take(compact(path("step1.cfck")));
+  EXPECT_EQ(take(Reader::open(path("step2.cfck"))).chain_length(), 1U);
+  expect_all("the middle stands alone");
+  take(compact(path("step2.cfck")));
+  take(compact(path("step1b.cfck")));
+  expect_all("all stand alone");
 }
 
 TEST_F(Dependents, ChainsAreCounted) {
