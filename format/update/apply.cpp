@@ -20,6 +20,7 @@ namespace cfck {
 namespace {
 
 using encode::LeafEdges;
+using format::Destination;
 using format::Destinations;
 using format::OpenFile;
 using format::StoredRecord;
@@ -67,7 +68,7 @@ struct Proof {
 
 // The values of a view, decoded before anything is written.
 struct DecodedView {
-  MutableBytes out;
+  format::PatchedView view;
   std::vector<std::byte> values;
 };
 
@@ -80,7 +81,7 @@ class Application {
 
   Result<void> prove(const ReadProgress& progress);
   // Requires: everything is proven.
-  Result<ApplyReport> write();
+  Result<ApplyReport> write(const BeforeWriting& before_writing);
 
  private:
   Result<void> list_chunks();
@@ -91,7 +92,10 @@ class Application {
   Result<void> check_base() const;
   Result<void> decode_views();
   ApplyReport report() const;
+  Result<void> write_copies();
+  Result<void> write_rest();
   Result<void> write_chunk(Chunk& chunk, format::ReadWorker& worker) const;
+  void write_views(bool to_copies) const;
   unsigned threads() const { return resolve_threads(file_.options.threads); }
 
   const OpenFile& file_;
@@ -159,14 +163,14 @@ Result<Proof> Application::prove_chunk(const Chunk& chunk, format::ReadWorker& w
   Proof proof;
   if (record.base_digest) {
     proof.base_edges = encode::hash_leaves(*record.base_digest, chunk.first_byte,
-                                           part_of(record.destinations.front()));
+                                           part_of(record.destinations.front().out));
   }
   const MutableBytes values = worker.decoded(chunk.n_bytes);
   CFCK_TRY(decode(chunk, worker, values));
   proof.edges = encode::hash_leaves(record.digest, chunk.first_byte, values);
-  for (const MutableBytes tensor : record.destinations) {
+  for (const Destination& to : record.destinations) {
     proof.is_changed =
-        proof.is_changed || std::memcmp(part_of(tensor).data(), values.data(), values.size()) != 0;
+        proof.is_changed || std::memcmp(part_of(to.out).data(), values.data(), values.size()) != 0;
   }
   return proof;
 }
@@ -221,7 +225,7 @@ Result<void> Application::check_digests() const {
 // Views of a part of another tensor that have memory of their own here.
 Result<void> Application::decode_views() {
   for (const format::PatchedView& view : memory_.views) {
-    DecodedView decoded{view.out, std::vector<std::byte>(view.out.size())};
+    DecodedView decoded{view, std::vector<std::byte>(view.out.size())};
     const ReadProgress silent;
     format::ReadPlan plan(file_, silent);
     CFCK_TRY(plan.wanted().add_whole(*view.record, decoded.values));
@@ -251,17 +255,57 @@ Result<void> Application::prove(const ReadProgress& progress) {
   return proven;
 }
 
+// Copies a part of a tensor to others, or to copies alone.
+void copy_part(const Chunk& chunk, ByteView values, bool to_copies) {
+  for (const Destination& to : chunk.record->destinations) {
+    if (to.is_copy == to_copies) {
+      std::copy(values.begin(), values.end(), to.out.begin() + static_cast<long>(chunk.first_byte));
+    }
+  }
+}
+
+bool has_copies(const Destinations& destinations) {
+  return std::any_of(destinations.begin(), destinations.end(),
+                     [](const Destination& to) { return to.is_copy; });
+}
+
+// Writes to copies. Where a chunk was decoded with the values of one, it is not decoded again: it
+// has the new values then.
+Result<void> Application::write_copies() {
+  return parallel_for(chunks_.size(), threads(),
+                      [&](std::size_t i, unsigned worker) -> Result<void> {
+                        const Chunk& chunk = chunks_[i];
+                        if (chunk.is_written || !has_copies(chunk.record->destinations)) {
+                          return {};
+                        }
+                        const MutableBytes values = workers_[worker].decoded(chunk.n_bytes);
+                        CFCK_TRY(decode(chunk, workers_[worker], values));
+                        copy_part(chunk, values, true);
+                        return {};
+                      });
+}
+
 Result<void> Application::write_chunk(Chunk& chunk, format::ReadWorker& worker) const {
   if (chunk.is_written) {
     return {};
   }
-  const MutableBytes values = worker.decoded(chunk.n_bytes);
-  CFCK_TRY(decode(chunk, worker, values));
-  for (const MutableBytes tensor : chunk.record->destinations) {
-    std::copy(values.begin(), values.end(), tensor.begin() + static_cast<long>(chunk.first_byte));
+  if (const Destination& first = chunk.record->destinations.front(); first.is_copy) {
+    copy_part(chunk, first.out.subspan(chunk.first_byte, chunk.n_bytes), false);
+  } else {
+    const MutableBytes values = worker.decoded(chunk.n_bytes);
+    CFCK_TRY(decode(chunk, worker, values));
+    copy_part(chunk, values, false);
   }
   chunk.is_written = true;
   return {};
+}
+
+void Application::write_views(bool to_copies) const {
+  for (const auto& [view, values] : views_) {
+    if (view.is_copy == to_copies) {
+      std::copy(values.begin(), values.end(), view.out.begin());
+    }
+  }
 }
 
 ApplyReport Application::report() const {
@@ -271,17 +315,25 @@ ApplyReport Application::report() const {
       changed.insert(&chunk.record->stored);
     }
   }
+  // What had other values than the part of the record that it is a view of.
+  std::set<const Record*> changed_views;
+  for (const DecodedView& decoded : views_) {
+    if (!std::equal(decoded.values.begin(), decoded.values.end(), decoded.view.out.begin())) {
+      changed_views.insert(decoded.view.record);
+    }
+  }
   ApplyReport report;
   for (const Record& record : file_.records) {
-    if (!record.hidden && changed.contains(&file_.base_of(record))) {
+    const bool is_changed =
+        changed.contains(&file_.base_of(record)) || changed_views.contains(&record);
+    if (!record.hidden && is_changed) {
       report.changed.push_back(record.name);
     }
   }
   return report;
 }
 
-Result<ApplyReport> Application::write() {
-  ApplyReport report = this->report();
+Result<void> Application::write_rest() {
   Result<void> written = parallel_for(
       chunks_.size(), threads(),
       [&](std::size_t i, unsigned worker) { return write_chunk(chunks_[i], workers_[worker]); });
@@ -297,9 +349,18 @@ Result<ApplyReport> Application::write() {
       }
     }
   }
-  for (const DecodedView& view : views_) {
-    std::copy(view.values.begin(), view.values.end(), view.out.begin());
+  write_views(false);
+  return {};
+}
+
+Result<ApplyReport> Application::write(const BeforeWriting& before_writing) {
+  ApplyReport report = this->report();
+  CFCK_TRY(write_copies());
+  write_views(true);
+  if (before_writing && !before_writing(report)) {
+    return cancelled();
   }
+  CFCK_TRY(write_rest());
   return report;
 }
 
@@ -326,7 +387,8 @@ Result<std::unique_ptr<const ByteSource>> in_memory(const ByteSource& patch) {
 }  // namespace
 
 Result<ApplyReport> apply_patch(const ByteSource& patch, std::span<const PatchedTensor> tensors,
-                                DecodeOptions options, const ReadProgress& progress) {
+                                DecodeOptions options, const ReadProgress& progress,
+                                const BeforeWriting& before_writing) {
   return run_guarded([&]() -> Result<ApplyReport> {
     CFCK_TRY_ASSIGN(options.base, base_of(tensors));
     CFCK_TRY_ASSIGN(std::unique_ptr<const ByteSource> source, in_memory(patch));
@@ -335,7 +397,7 @@ Result<ApplyReport> apply_patch(const ByteSource& patch, std::span<const Patched
     CFCK_TRY_ASSIGN(format::PatchedMemory memory, format::match_memory(file, tensors));
     Application application(file, std::move(memory));
     CFCK_TRY(application.prove(progress));
-    return application.write();
+    return application.write(before_writing);
   });
 }
 

@@ -129,16 +129,16 @@ Result<PatchedMemory> match_memory(const OpenFile& file, std::span<const Patched
       }
       Destinations& of_owner = memory.of_record[&owner - file.index.records.data()];
       const bool is_there =
-          std::any_of(of_owner.begin(), of_owner.end(), [&](MutableBytes destination) {
-            return reinterpret_cast<std::uintptr_t>(destination.data()) == start_of_owner(match);
+          std::any_of(of_owner.begin(), of_owner.end(), [&](const Destination& to) {
+            return reinterpret_cast<std::uintptr_t>(to.out.data()) == start_of_owner(match);
           });
       if (is_there) {
         continue;  // it is a view of what the owner has
       }
       if (has_all_of_owner(*match.record, owner)) {
-        of_owner.push_back(match.tensor->data);
+        of_owner.push_back({match.tensor->data, match.tensor->is_copy});
       } else {
-        memory.views.push_back({match.record, match.tensor->data});
+        memory.views.push_back({match.record, match.tensor->data, match.tensor->is_copy});
       }
     }
   }

@@ -9,13 +9,20 @@
 
 namespace cfck::format {
 
-// Where the values of a record with data of its own go: tensors that have all of them.
-using Destinations = std::vector<MutableBytes>;
+// A tensor that has all values of a record.
+struct Destination {
+  MutableBytes out;
+  bool is_copy = false;  // PatchedTensor::is_copy
+};
+
+// Where the values of a record with data of its own go.
+using Destinations = std::vector<Destination>;
 
 // A view of a part of a record, in memory apart from that.
 struct PatchedView {
   const Record* record = nullptr;
   MutableBytes out;
+  bool is_copy = false;
 };
 
 struct PatchedMemory {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ struct PatchedTensor {
   DType dtype = DType::kU8;
   Shape shape;
   MutableBytes data;  // exactly n_bytes(dtype, shape) bytes
+  // It stands for a tensor that the caller has elsewhere, and is written before all others; after
+  // an error it may have any values.
+  bool is_copy = false;
 };
 
 struct ApplyReport {
@@ -30,20 +34,26 @@ struct ApplyReport {
   std::vector<std::string> changed;
 };
 
+// Called once, before any tensor but copies is written to: what will have changed. Returns whether
+// to go on.
+using BeforeWriting = std::function<bool(const ApplyReport& report)>;
+
 // Gives `tensors` the values of the .cfck file in `patch`: all of them or none. Everything is
 // decoded and proven by its digest, chunk by chunk, before the first value is written; this takes
 // memory for the patch and a few chunks, not for another copy of the tensors. A file that is stored
 // against nothing will do too. Nobody else may read or write the tensors meanwhile. `progress`
-// counts the bytes that were proven, and may cancel until all are.
+// counts the bytes that were proven, and may cancel until all are; so may `before_writing`, on the
+// thread that calls, when the copies among the tensors have their new values.
 //
-// Errors, after which the tensors are as they were: kMissingBase, with the name of the tensor,
-// where names, dtypes, shapes or values are not those that the patch was made for; kInvalidArgument
-// for memory of the wrong size and for tensors that share memory, but not in the patch; those of
-// opening and reading a file. kOutOfMemory says if it came so late that only some tensors have new
-// values.
+// Errors, after which all tensors but copies are as they were: kMissingBase, with the name of the
+// tensor, where names, dtypes, shapes or values are not those that the patch was made for;
+// kInvalidArgument for memory of the wrong size and for tensors that share memory, but not in the
+// patch; those of opening and reading a file. kOutOfMemory says if it came so late that only some
+// tensors have new values.
 CFCK_API Result<ApplyReport> apply_patch(const ByteSource& patch,
                                          std::span<const PatchedTensor> tensors,
                                          DecodeOptions options = {},
-                                         const ReadProgress& progress = {});
+                                         const ReadProgress& progress = {},
+                                         const BeforeWriting& before_writing = {});
 
 }  // namespace cfck

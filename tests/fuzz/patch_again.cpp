@@ -54,7 +54,8 @@ std::vector<PatchedTensor> tensors_of(const Reader& reader, bool ties_views, Mem
       const std::uint64_t first = record.element_offset * bits_per_element(record.dtype) / 8;
       data = MutableBytes(memory[record.base]).subspan(first, record.decoded_bytes);
     }
-    tensors.push_back({record.name, record.dtype, record.shape, data});
+    const bool is_copy = !ties_views && record.index % 2 == 1;
+    tensors.push_back({record.name, record.dtype, record.shape, data, is_copy});
   }
   return tensors;
 }

@@ -160,6 +160,94 @@ TEST(Patch, TiedTensorsAreWrittenOnce) {
   EXPECT_EQ(other, before);
 }
 
+// Tensors of 200 x 300 values, of which one is a part of another one in files, and their patch.
+struct TiedVersions {
+  Bytes before = stepped(weights(1, 30000), 1, 1);
+  Bytes after = stepped(before, 3, 40);
+
+  Bytes patch() const {
+    const std::vector<NamedTensor> base = {{"all", {DType::kBF16, {200, 300}, before}}};
+    EncodeOptions options;
+    options.base = take(base_in_memory(base));
+    return write_file(
+        [&](Writer& writer) {
+          expect_ok(writer.add_tensors(std::vector<StridedTensor>{
+              {"all", DType::kBF16, {200, 300}, {300, 1}, after.data()},
+              {"rows", DType::kBF16, {5, 300}, {300, 1}, after.data() + 600 * 7}}));
+        },
+        options);
+  }
+  Bytes rows_of(const Bytes& all) const {
+    return Bytes(all.begin() + 600 * 7, all.begin() + 600 * 12);
+  }
+};
+
+TEST(Patch, PartsInMemoryOfTheirOwnAreReportedWhereTheyAloneChange) {
+  const TiedVersions versions;
+  Bytes all = versions.after;
+  Bytes rows(600 * 5);
+  const Bytes alone = write_file([&](Writer& writer) {
+    expect_ok(writer.add_tensors(std::vector<StridedTensor>{
+        {"all", DType::kBF16, {200, 300}, {300, 1}, versions.after.data()},
+        {"rows", DType::kBF16, {5, 300}, {300, 1}, versions.after.data() + 600 * 7}}));
+  });
+  const std::vector<PatchedTensor> targets = {{"all", DType::kBF16, {200, 300}, all},
+                                              {"rows", DType::kBF16, {5, 300}, rows}};
+  EXPECT_EQ(take(apply_patch(MemorySource(alone), targets)).changed,
+            std::vector<std::string>{"rows"});
+  EXPECT_EQ(rows, versions.rows_of(versions.after));
+  EXPECT_TRUE(take(apply_patch(MemorySource(alone), targets)).changed.empty());
+}
+
+TEST(Patch, CopiesAreWrittenBeforeAllOthersAndMayBeRefused) {
+  const TiedVersions versions;
+  const Bytes patch = versions.patch();
+  for (const bool all_is_copy : {false, true}) {
+    for (const bool goes_on : {false, true}) {
+      Bytes all = versions.before;
+      Bytes rows = versions.rows_of(versions.before);
+      const std::vector<PatchedTensor> targets = {
+          {"all", DType::kBF16, {200, 300}, all, all_is_copy},
+          {"rows", DType::kBF16, {5, 300}, rows, !all_is_copy}};
+      std::vector<std::string> told;
+      const auto report =
+          apply_patch(MemorySource(patch), targets, {}, {}, [&](const ApplyReport& changes) {
+            told = changes.changed;
+            EXPECT_EQ(all, all_is_copy ? versions.after : versions.before);
+            EXPECT_EQ(rows, versions.rows_of(all_is_copy ? versions.before : versions.after));
+            return goes_on;
+          });
+      EXPECT_EQ(told, (std::vector<std::string>{"all", "rows"}));
+      ASSERT_EQ(report.has_value(), goes_on);
+      if (goes_on) {
+        EXPECT_EQ(report->changed, told);
+      } else {
+        EXPECT_EQ(report.error().code, ErrorCode::kCancelled);
+      }
+      EXPECT_EQ(all, goes_on || all_is_copy ? versions.after : versions.before);
+      EXPECT_EQ(rows, versions.rows_of(goes_on || !all_is_copy ? versions.after : versions.before));
+    }
+  }
+}
+
+TEST(Patch, CopiesOfTiedTensorsAreWrittenOnceEach) {
+  const Tensors old = old_tensors();
+  Tensors tied_old = old;
+  tied_old["twin"] = old.at("large");
+  Tensors tied_now = new_tensors(old);
+  tied_now["twin"] = tied_now["large"];
+  const Bytes patch = file_of(tied_now, base_of(tied_old));
+  for (const char* copy : {"large", "twin"}) {
+    Tensors tensors = tied_old;
+    std::vector<PatchedTensor> targets = targets_of(tensors);
+    for (PatchedTensor& target : targets) {
+      target.is_copy = target.name == copy;
+    }
+    take(apply_patch(MemorySource(patch), targets, {.threads = 3}));
+    EXPECT_EQ(values_of(tensors), values_of(tied_now));
+  }
+}
+
 TEST(Patch, SharedMemoryThatThePatchDoesNotShareIsRefused) {
   Tensors old = old_tensors();
   old["twin"] = old["middle"];
