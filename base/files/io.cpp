@@ -25,15 +25,6 @@ Result<void> check_range(std::uint64_t offset_bytes, std::uint64_t n_bytes, std:
 
 namespace {
 
-// A name is for messages: it may be missing where memory is.
-std::string copy_of_name(const std::string& name) noexcept {
-  try {
-    return name;
-  } catch (...) {
-    return "<file>";
-  }
-}
-
 void copy_bytes(ByteView from, MutableBytes to) {
   if (!to.empty()) {
     std::memcpy(to.data(), from.data(), to.size());
@@ -49,7 +40,7 @@ class FileSource final : public ByteSource {
     CFCK_TRY(check_range(offset_bytes, out.size(), size_, path_));
     return file_->read_at(offset_bytes, out);
   }
-  std::string name() const noexcept override { return copy_of_name(path_); }
+  std::string name() const override { return path_; }
   int descriptor() const noexcept override { return file_->descriptor(); }
 
  private:
@@ -84,7 +75,7 @@ class MappedSource final : public ByteSource {
     return {};
   }
   ByteView mapped() const override { return bytes_; }
-  std::string name() const noexcept override { return copy_of_name(path_); }
+  std::string name() const override { return path_; }
   int descriptor() const noexcept override { return file_->descriptor(); }
 
  private:

@@ -66,6 +66,9 @@ class Search {
 
  private:
   std::optional<FileStamp> stamp_of_source() const {
+    if (source_.descriptor() < 0 && !source_.mapped().empty()) {
+      return std::nullopt;  // bytes in memory, whatever they are called
+    }
     return source_.descriptor() >= 0 ? stamp_of(source_.descriptor()) : stamp_of(source_.name());
   }
 

@@ -133,6 +133,23 @@ TEST(Base, FileBesideIsFoundByItsName) {
   expect_sound(reader);
 }
 
+TEST(Base, BytesInMemoryAreInNoFolder) {
+  const TemporaryFolder folder;
+  const Tensors old = old_tensors();
+  save(folder.path("old.cfck"), old);
+  save(folder.path("new.cfck"), new_tensors(old), folder.path("old.cfck"));
+  const Bytes file = bytes_of(folder.path("new.cfck"));
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path("."));
+  put_bytes("<memory>", file);  // which is how messages call such bytes
+  const OpenFile in_memory(file);
+  const Result<void> checked = in_memory.reader().check_base();
+  fs::current_path(before);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, ErrorCode::kMissingBase);
+  EXPECT_NE(checked.error().message.find("not known here"), std::string::npos);
+}
+
 TEST(Base, SlicesDecodeTheChunksTheyTouch) {
   const Tensors old = old_tensors();
   const Tensors now = new_tensors(old);
