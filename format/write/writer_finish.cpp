@@ -29,10 +29,11 @@ Result<void> check_options(const EncodeOptions& options) {
     return refuse("there is no level " + std::to_string(static_cast<unsigned>(options.level)) +
                   "; choose fast, default or archive");
   }
-  if (options.base != nullptr && !options.base->name().empty() &&
-      !format::is_base_name(options.base->name())) {
-    return refuse("no file beside another has the name of the base, '" +
-                  escaped(options.base->name()) + "'");
+  const std::string_view base_name =
+      options.base != nullptr ? options.base->name() : std::string_view();
+  if (!base_name.empty() && (!format::is_base_name(base_name) || !valid_utf8(base_name))) {
+    return refuse("a file cannot name '" + escaped(base_name) +
+                  "' as its base: names are valid UTF-8, without '/' and '\\'; rename the base");
   }
   return {};
 }

@@ -150,6 +150,29 @@ TEST(Base, BytesInMemoryAreInNoFolder) {
   EXPECT_NE(checked.error().message.find("not known here"), std::string::npos);
 }
 
+TEST(Base, NamesThatAFileCannotHaveAreRefused) {
+  const Tensors old = old_tensors();
+  const Tensors now = new_tensors(old);
+  const Bytes file = file_of(old);
+  const auto against = [&](const std::string& name) {
+    EncodeOptions options;
+    options.base =
+        take(base_of_reader(take(Reader::open(std::make_unique<OwnedMemorySource>(file))), name));
+    return options;
+  };
+  const std::string plain = "gr\u00f6\u00dfer.cfck";
+  const Bytes written = write_file([&](Writer& writer) { add_to(writer, now); }, against(plain));
+  EXPECT_EQ(open_against(written, base_of(old)).base_name(), plain);
+  for (const std::string& name :
+       {std::string("\xff"), std::string("\xed\xa0\x80"), std::string("a/b"), std::string("a\\b"),
+        std::string("."), std::string(".."), std::string("a\0b", 3), std::string(256, 'a')}) {
+    MemorySink sink;
+    const auto writer = Writer::create(sink, against(name));
+    ASSERT_FALSE(writer) << name;
+    EXPECT_EQ(writer.error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
 TEST(Base, SlicesDecodeTheChunksTheyTouch) {
   const Tensors old = old_tensors();
   const Tensors now = new_tensors(old);
