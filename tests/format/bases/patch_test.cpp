@@ -1,6 +1,7 @@
 // Patches, applied to tensors in memory.
 #include "cfck/patch.hpp"
 
+#include "tests/codec/test_values.hpp"
 #include "tests/format/bases/stepped.hpp"
 #include "tests/support/sample_tensors.hpp"
 
@@ -245,6 +246,46 @@ TEST(Patch, CopiesOfTiedTensorsAreWrittenOnceEach) {
     }
     take(apply_patch(MemorySource(patch), targets, {.threads = 3}));
     EXPECT_EQ(values_of(tensors), values_of(tied_now));
+  }
+}
+
+// Every dtype, in chunks and packed, at addresses that no dtype would have.
+TEST(Patch, TensorsMayBeginAnywhere) {
+  Tensors old;
+  for (const DType dtype : codec::kAllDTypes) {
+    for (const std::uint64_t n_elems : {8, 1 << 16}) {
+      Tensor tensor{dtype, {n_elems}, {}};
+      const std::uint64_t n_bytes = cfck::n_bytes(dtype, tensor.shape).value();
+      tensor.values = weights(n_elems, (n_bytes + 3) / 4);
+      tensor.values.resize(n_bytes);
+      if (dtype == DType::kBool) {
+        for (std::byte& value : tensor.values) {
+          value &= std::byte{1};
+        }
+      }
+      old[std::string(dtype_name(dtype)) + std::to_string(n_elems)] = std::move(tensor);
+    }
+  }
+  Tensors now = old;
+  for (auto& [name, tensor] : now) {
+    tensor.values = stepped(tensor.values, 4, 60);
+  }
+  const Bytes patch = file_of(now, base_of(old));
+  for (const std::size_t offset : {0, 1, 3, 5}) {
+    std::map<std::string, Bytes> memory;
+    std::vector<PatchedTensor> targets;
+    for (const auto& [name, tensor] : old) {
+      Bytes& bytes = memory[name];
+      bytes.resize(offset + tensor.values.size());
+      std::copy(tensor.values.begin(), tensor.values.end(),
+                bytes.begin() + static_cast<long>(offset));
+      targets.push_back(
+          {name, tensor.dtype, tensor.shape, MutableBytes(bytes).subspan(offset), offset == 5});
+    }
+    take(apply_patch(MemorySource(patch), targets));
+    for (const PatchedTensor& target : targets) {
+      EXPECT_TRUE(std::ranges::equal(target.data, now[target.name].values)) << target.name;
+    }
   }
 }
 
