@@ -32,9 +32,9 @@ class Base:
         The name of the file; empty where it is none that another one can name.
         """
 
-def apply_patch(address: int, n_bytes: int, tensors: Sequence[tuple[str, str, Sequence[int], int]], *, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int], progress: object | None, total_bytes: int) -> list[str]:
+def apply_patch(address: int, n_bytes: int, tensors: Sequence[tuple[str, str, Sequence[int], int]], *, copies: set[str], targets: object, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int], progress: object | None, total_bytes: int) -> None:
     """
-    Gives tensors in host memory the values of a file in memory: all of them or none. Returns the names of those that changed.
+    Gives tensors in host memory, as Base.of_memory has them, the values of a file in memory: all of them or none. First those named in `copies`, of tensors elsewhere; then it calls targets.prepare(changed) with the names of those that change, which may raise; then all others. Afterwards targets.is_written is True.
     """
 
 def tensor_bytes(dtype: str, shape: Sequence[int]) -> int:

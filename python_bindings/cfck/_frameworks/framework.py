@@ -99,6 +99,18 @@ class Framework(Protocol[TensorT]):
     def copy(self, out: TensorT, tensor: TensorT) -> None:
         """Copies ``tensor`` into ``out``, on whatever device it is."""
 
+    def steps(self, tensor: TensorT) -> Sequence[int]:
+        """The strides of a tensor, in its elements."""
+
+    def span(self, tensor: TensorT) -> tuple[str, int, int]:
+        """Where the memory of a tensor is: the device, and the addresses of its first byte and
+        behind its last one. Requires: it has elements."""
+
+    def overwritten(self, outs: Sequence[TensorT], tensors: Sequence[TensorT]) -> int | None:
+        """The number of a tensor that would not keep its values if all ``tensors``, which are on
+        the host, were copied into ``outs``, which may share memory; None if there is none. Nothing
+        is written to ``outs``; memory is taken as they have, unless they are all the same."""
+
 
 def named_tensors(
     tensors: object, kind: type | tuple[type, ...], kind_name: str, problems: Problems
@@ -136,3 +148,34 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 def unsupported(name: str, what: str, instead: str) -> UnsupportedError:
     return UnsupportedError(f"tensor `{name}` {what}; {instead}", record=name)
+
+
+def overlapping(framework: Framework[Any], tensors: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Names of tensors whose memory overlaps, in groups of two and more."""
+    spans = sorted(
+        (*framework.span(tensor), name) for name, tensor in tensors.items() if 0 not in tensor.shape
+    )
+    family: list[str] = []
+    last_place, last_stop = "", 0
+    for place, start, stop, name in spans:
+        if family and place == last_place and start < last_stop:
+            family.append(name)
+            last_stop = max(last_stop, stop)
+            continue
+        if len(family) > 1:
+            yield family
+        family, last_place, last_stop = [name], place, stop
+    if len(family) > 1:
+        yield family
+
+
+def overlaps_itself(framework: Framework[TensorT], tensor: TensorT) -> bool:
+    """Whether two elements of a tensor may be in one place, as those of an expanded one are."""
+    reach = 1
+    steps = zip(framework.steps(tensor), tensor.shape, strict=True)
+    for step, size in sorted((abs(step), size) for step, size in steps):
+        if size > 1:
+            if step < reach:
+                return True
+            reach += step * (size - 1)
+    return False

@@ -83,6 +83,17 @@ def _unpack(
     return elements.view(dtype).reshape(shape)
 
 
+def _have_same_bits(one: np.ndarray, other: np.ndarray) -> bool:
+    bits = f"u{one.itemsize}"
+    return np.array_equal(one.view(bits), other.view(bits))
+
+
+def _other_than_last(arrays: Sequence[np.ndarray]) -> int | None:
+    """The number of an array that has other bits than the last one."""
+    differ = (n for n, array in enumerate(arrays) if not _have_same_bits(array, arrays[-1]))
+    return next(differ, None)
+
+
 class NumpyFramework:
     """Framework of numpy.ndarray."""
 
@@ -210,3 +221,30 @@ class NumpyFramework:
 
     def copy(self, out: np.ndarray, tensor: np.ndarray) -> None:
         out[...] = tensor
+
+    def steps(self, tensor: np.ndarray) -> Sequence[int]:
+        # Where they are no whole elements, rounded down.
+        return [abs(step) // tensor.itemsize for step in tensor.strides]
+
+    def span(self, tensor: np.ndarray) -> tuple[str, int, int]:
+        steps = [(n - 1) * step for n, step in zip(tensor.shape, tensor.strides, strict=True)]
+        start = tensor.ctypes.data + sum(step for step in steps if step < 0)
+        length = sum(map(abs, steps)) + tensor.itemsize
+        return "", start, start + length
+
+    def overwritten(self, outs: Sequence[np.ndarray], tensors: Sequence[np.ndarray]) -> int | None:
+        if len({(out.ctypes.data, out.dtype, out.shape, out.strides) for out in outs}) == 1:
+            return _other_than_last(tensors)
+        spans = [self.span(out) for out in outs]
+        first = min(start for _, start, _ in spans)
+        memory = np.empty(max(stop for _, _, stop in spans) - first, np.uint8)
+        views = [
+            np.ndarray(out.shape, out.dtype, memory, out.ctypes.data - first, out.strides)
+            for out in outs
+        ]
+        for view, tensor in zip(views, tensors, strict=True):
+            view[...] = tensor
+        for number, (view, tensor) in enumerate(zip(views, tensors, strict=True)):
+            if not _have_same_bits(view, tensor.astype(view.dtype)):
+                return number
+        return None

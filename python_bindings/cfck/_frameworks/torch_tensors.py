@@ -212,6 +212,48 @@ class TorchFramework:
         with torch.inference_mode() if out.is_inference() else torch.no_grad():
             out.copy_(tensor)
 
+    def steps(self, tensor: torch.Tensor) -> Sequence[int]:
+        return tensor.stride()
+
+    def span(self, tensor: torch.Tensor) -> tuple[str, int, int]:
+        start, stop = byte_range(tensor)
+        return str(tensor.device), tensor.data_ptr(), tensor.data_ptr() + stop - start
+
+    def overwritten(
+        self, outs: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]
+    ) -> int | None:
+        if len({(out.data_ptr(), out.dtype, out.shape, out.stride()) for out in outs}) == 1:
+            differ = (n for n, t in enumerate(tensors) if not _have_same_bits(t, tensors[-1]))
+            return next(differ, None)
+        spans = [self.span(out) for out in outs]
+        # Rounded down, so that tensors of any dtype stay aligned.
+        first = min(start for _, start, _ in spans) // 16 * 16
+        n_bytes = max(stop for _, _, stop in spans) - first
+        memory = torch.empty(n_bytes, dtype=torch.uint8, device="cpu").untyped_storage()
+        views = []
+        for number, (out, (_, start, _)) in enumerate(zip(outs, spans, strict=True)):
+            size = out.element_size()
+            if (start - first) % size or out.is_conj() or out.is_neg():
+                return number
+            view = torch.empty(0, dtype=out.dtype, device="cpu")
+            views.append(view.set_(memory, (start - first) // size, out.shape, out.stride()))
+        for view, tensor in zip(views, tensors, strict=True):
+            _bits(view).copy_(_bits(tensor))
+        for number, (view, tensor) in enumerate(zip(views, tensors, strict=True)):
+            if not _have_same_bits(view, tensor):
+                return number
+        return None
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements as integers, which are compared by their bits."""
+    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return tensor.view(integers[tensor.element_size()])
+
+
+def _have_same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.equal(_bits(one), _bits(other))
+
 
 def is_host(tensor: torch.Tensor) -> bool:
     """Whether the tensor's memory can be read through its address."""

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from .. import _native
 from .._common.checks import check_metadata
+from .._common.files import read_file
 from .._common.paths import native_path
 from .._common.progress import byte_listener
 from .._frameworks.choose import framework_of
 from .._frameworks.framework import Framework
-from .._options.bases import HostMemory, contiguous_copy, tensors_of
+from .._options.bases import tensors_of
 from .._options.kinds import LoadBytesOptions, SaveBytesOptions, Unpack
 from .._options.native import native_options
 from .._options.signatures import chosen, complete, split_progress, takes
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
 from .opening import readable
+from .patch_targets import PatchTargets
 from .reading import Reading
 from .save import write_prepared_bytes
 from .summary import warn_of_losses
@@ -91,27 +92,34 @@ def apply(
     Raises:
         CfckError: MissingBaseError, with ``record``, the name of the tensor, where names, dtypes,
             shapes or values are not those that the patch was made for; ChecksumError, CorruptError,
-            TruncatedError for damage; MissingFileError. Nothing has changed then.
+            TruncatedError for damage; InvalidArgumentError for tensors that share memory, but not
+            in the patch; MissingFileError, IoError. Nothing has changed then. Where a device fails
+            while values are copied back to it, some tensors have their new values already.
     """
     reading, progress = split_progress(chosen(LoadBytesOptions, options, fields))
     checked = Reading.of(complete(LoadBytesOptions, reading))
     if checked.base is not None:
         raise InvalidArgumentError("the base of a patch is what it changes; leave out base")
-    targets = _Targets(tensors_of(tensors, "what a patch changes"))
     data = readable(_bytes_of(patch))
-    changed = _native.apply_patch(
-        data.ctypes.data,
-        data.nbytes,
-        targets.described,
-        threads=checked.threads,
-        verify=checked.verify,
-        max_decoded_bytes=checked.max_decoded_bytes,
-        limits=checked.limits,
-        progress=progress,
-        total_bytes=targets.total_bytes,
-    )
-    targets.finish(changed)
-    return changed
+    targets = PatchTargets(tensors_of(tensors, "what a patch changes"))
+    try:
+        _native.apply_patch(
+            data.ctypes.data,
+            data.nbytes,
+            targets.described,
+            copies=targets.copies,
+            targets=targets,
+            threads=checked.threads,
+            verify=checked.verify,
+            max_decoded_bytes=checked.max_decoded_bytes,
+            limits=checked.limits,
+            progress=progress,
+            total_bytes=targets.total_bytes,
+        )
+    finally:  # an interrupt may come as soon as everything is written
+        if targets.is_written:
+            targets.finish()
+    return targets.changed
 
 
 def _patch_of_path(
@@ -134,51 +142,10 @@ def _patch_of_path(
 def _bytes_of(patch: Any) -> Any:
     if not isinstance(patch, str | os.PathLike):
         return patch
-    try:
-        return pathlib.Path(patch).read_bytes()
-    except FileNotFoundError as error:
-        raise _missing(patch, error) from None
+    return read_file(os.fsdecode(native_path(patch)))
 
 
 def _missing(path: str | os.PathLike[str], error: Exception) -> MissingFileError:
     name = os.fsdecode(path)
     what = error if os.path.exists(name) else name
     return MissingFileError(f"No such file or directory: {what}", filename=name)
-
-
-class _Targets:
-    """The tensors that a patch changes: in place, or by way of a copy on the host."""
-
-    def __init__(self, tensors: Mapping[str, Any]) -> None:
-        self.described: list[HostMemory] = []
-        self.total_bytes = 0
-        self._tensors = tensors
-        self._copies: dict[str, Any] = {}
-        self._framework: Framework[Any] | None = None
-        for name, tensor in tensors.items():
-            self._framework = self._framework or framework_of(tensor)
-            self._add(self._framework, name, tensor)
-
-    def _add(self, framework: Framework[Any], name: str, tensor: Any) -> None:
-        dtype, shape = framework.describe(tensor)
-        address = framework.target(tensor, dtype, shape, name)
-        if address is not None:
-            self.described.append((name, dtype, shape, address))
-        else:
-            self._copies[name], described = contiguous_copy(framework, name, tensor)
-            self.described.append(described)
-        self.total_bytes += _native.tensor_bytes(dtype, list(shape))
-
-    def finish(self, changed: list[str]) -> None:
-        """Tells the library of tensors that were written to, and copies the others back."""
-        if self._framework is None:
-            return
-        described = {memory[0]: memory for memory in self.described}
-        for name in changed:
-            tensor = self._tensors[name]
-            if name not in self._copies:
-                self._framework.wrote(tensor)
-                continue
-            _, dtype, shape, _ = described[name]
-            copy = self._framework.finish(self._copies[name], dtype, shape)
-            self._framework.copy(tensor, copy)

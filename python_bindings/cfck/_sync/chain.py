@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import stat
 from collections.abc import Iterable
 from typing import Any
 
+from .._common.files import failure, read_file
 from .._common.text import shown
 from .._frameworks.framework import Framework
 from .._io.archive import Archive
 from .._options.kinds import OpenOptions
-from ..errors import CorruptError, IoError, NotFoundError
+from ..errors import CorruptError, IoError, LimitExceededError, NotFoundError
 from .digests import TensorInfo, digest_of, tensors_of
-from .files import failure
 from .manifest import KEYFRAME, Entry, Manifest, file_name
 from .patches import NO_LIMIT, read_patch
 
@@ -105,10 +106,9 @@ def read_next(
     path = os.path.join(folder, file_name(manifest.name, entry.version))
     _check_size(path, entry)
     try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise NotThereError(str(failure("read", path, error))) from error
+        data = read_file(path, entry.n_bytes)
+    except (OSError, LimitExceededError) as error:  # it was replaced just now
+        raise NotThereError(str(error)) from error
     archive = Archive.from_bytes(data, {"max_decoded_bytes": NO_LIMIT})
     infos = _proven(archive, entry, path)
     if {n: (i.dtype, i.shape) for n, i in infos.items()} != {
@@ -142,13 +142,17 @@ def _opened(path: str, options: OpenOptions) -> Archive:
 
 def _check_size(path: str, entry: Entry) -> None:
     try:
-        n_bytes = os.stat(path).st_size
+        found = os.stat(path)
     except FileNotFoundError as error:
         raise NotThereError(f"{path} is missing") from error
     except OSError as error:
         raise NotThereError(str(failure("read", path, error))) from error
-    if n_bytes != entry.n_bytes:
-        raise NotThereError(f"{path} has {n_bytes} bytes, and the manifest says {entry.n_bytes}")
+    if not stat.S_ISREG(found.st_mode):
+        raise NotThereError(f"{path} is not a regular file")
+    if found.st_size != entry.n_bytes:
+        raise NotThereError(
+            f"{path} has {found.st_size} bytes, and the manifest says {entry.n_bytes}"
+        )
 
 
 def _proven(archive: Archive, entry: Entry, path: str) -> dict[str, TensorInfo]:

@@ -9,22 +9,13 @@ import os
 import socket
 import weakref
 
-from ..errors import ExistsError, IoError, MissingFileError
+from .._common.files import failure
+from ..errors import ExistsError
 
 # File systems that cannot sync or lock say one of these, and do without, as the library does.
 _CANNOT = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK})
 
 _TEMPORARY = ".cfck-sync-unfinished"
-
-
-def failure(what: str, path: str, error: OSError) -> IoError | MissingFileError:
-    """The error for what the system refused: "read", "write to"..."""
-    message = f"cannot {what} {path}: {error.strerror or error}"
-    if isinstance(error, FileNotFoundError):
-        return MissingFileError(message, filename=path)
-    result = IoError(message)
-    result.errno, result.filename = error.errno, path
-    return result
 
 
 def temporary_name(name: str) -> str:
@@ -106,8 +97,10 @@ class Lock:
         """
         path = os.path.join(folder, name)
         try:
-            # Never removed: whoever waits for a removed file locks another one.
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            # Never removed: whoever waits for a removed file locks another one. A link would have
+            # its target overwritten, and a pipe would make everybody wait.
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+            descriptor = os.open(path, flags, 0o666)
         except OSError as error:
             raise failure("write to", path, error) from error
         self._descriptor: int | None = descriptor

@@ -10,14 +10,19 @@ import re
 import secrets
 from typing import Any
 
+from .._common.files import read_file
 from .._common.text import shown
-from ..errors import CorruptError, InvalidArgumentError, UnsupportedError
-from .files import failure
+from ..errors import CorruptError, InvalidArgumentError, LimitExceededError, UnsupportedError
 
 FORMAT = "cfck-sync"
 FORMAT_VERSION = 1
 KEYFRAME = "keyframe"
 PATCH = "patch"
+
+# Whoever can write to the folder decides how long a manifest is, and followers decode it in memory.
+MAX_BYTES = 16 << 20
+# So many versions fit into that, whatever their name: at most twice as many are kept.
+MAX_KEPT = 20_000
 
 # Names become those of files, beside which hidden ones are written.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
@@ -147,12 +152,11 @@ def read_manifest(folder: str, name: str) -> Manifest | None:
     """
     path = os.path.join(folder, manifest_name(name))
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = read_file(path, MAX_BYTES)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise failure("read", path, error) from error
+    except LimitExceededError:
+        raise _damaged(path, f"it has more than {MAX_BYTES} bytes") from None
     return _decoded(data, path, name)
 
 

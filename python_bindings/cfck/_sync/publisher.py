@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from .._common.checks import as_integer
+from .._common.files import failure
 from .._frameworks.framework import Framework
 from .._io.archive import Archive
 from .._io.save import write_prepared
@@ -20,9 +21,10 @@ from ..errors import CfckError, CorruptError, InvalidArgumentError
 from .chain import load_version
 from .copies import Layout, at_least_one, framework_of_all, layout_of, on_host, overwrite
 from .digests import digest_of, tensors_of
-from .files import Lock, failure, final_name, replace_file, sync_folder
+from .files import Lock, final_name, replace_file, sync_folder
 from .manifest import (
     KEYFRAME,
+    MAX_KEPT,
     PATCH,
     Entry,
     Manifest,
@@ -70,10 +72,10 @@ class Publisher:
         folder: made if it does not exist. Other files in it are left alone.
         name: what the files are called: NAME-1.cfck, NAME-2.cfck... A folder may have versions of
             several names, with a publisher for each.
-        keyframe_every: versions from one keyframe to the next. Followers that join, or that met a
-            damaged file, need one.
-        keep: how many versions are kept, the newest ones; None: ``keyframe_every``. Files that a
-            kept version needs stay as long.
+        keyframe_every: versions from one keyframe to the next, at most 20,000. Followers that join,
+            or that met a damaged file, need one.
+        keep: how many versions are kept, the newest ones, at most 20,000; None: ``keyframe_every``.
+            Files that a kept version needs stay as long.
         resume: the first version of this publisher is stored against the newest one in the folder,
             if that can be loaded and proven; otherwise, and without it, it is a keyframe.
         level: how much work goes into the bytes: "fast", "default" or "archive".
@@ -104,8 +106,10 @@ class Publisher:
     ) -> None:
         self._folder = os.fsdecode(folder)
         self._name = check_name(name)
-        self._keyframe_every = at_least_one("keyframe_every", keyframe_every)
-        self._keep = self._keyframe_every if keep is None else at_least_one("keep", keep)
+        keyframe_every = at_least_one("keyframe_every", keyframe_every)
+        keep = keyframe_every if keep is None else at_least_one("keep", keep)
+        self._keyframe_every = min(keyframe_every, MAX_KEPT)
+        self._keep = min(keep, MAX_KEPT)
         for what, flag in (("resume", resume), ("fsync", fsync)):
             if not isinstance(flag, bool):
                 raise TypeError(f"{what} is a bool, not {type(flag).__name__}")
@@ -331,6 +335,9 @@ class Publisher:
                 digest = digest_of(tensors_of(Archive.from_bytes(data, {})))
                 return Entry(number, PATCH, base.version, len(data), digest)
         path = os.path.join(self._folder, file_name(self._name, number))
+        if os.path.islink(path):  # to a file elsewhere, which must stay as it is
+            with contextlib.suppress(OSError):
+                os.unlink(path)
         saving = cast(SaveOptions, {**self._options, "fsync": self._sync})
         write_prepared(framework.prepare(tensors), path, metadata, {}, saving)
         digest = digest_of(tensors_of(Archive.open(path, {})))

@@ -3,13 +3,11 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,25 +22,27 @@
 #include "python_bindings/src/open_options.hpp"
 #include "python_bindings/src/paths.hpp"
 #include "python_bindings/src/progress.hpp"
+#include "python_bindings/src/sequences.hpp"
 
 namespace cfck::python {
 namespace {
 
 using namespace nb::literals;
 
-// A tuple of name, dtype, shape and address of a contiguous tensor on the host.
-using HostMemory = std::tuple<std::string, std::string, std::vector<std::uint64_t>, std::uintptr_t>;
-
-PatchedTensor tensor_of(const HostMemory& memory) {
-  const auto& [name, dtype_text, shape, address] = memory;
+// Of a contiguous tensor on the host.
+PatchedTensor tensor_of(nb::handle memory) {
+  const nb::tuple items = tuple_of(memory, 4);
+  const std::string dtype_text = text_of(items[1]);
   const auto dtype = dtype_from_name(dtype_text);
   if (!dtype) raise(unsupported("there is no dtype \"" + dtype_text + "\""));
-  return {name, *dtype, shape, bytes_at(address, take(n_bytes(*dtype, shape)))};
+  Shape shape = numbers_of(items[2]);
+  const std::uint64_t size = take(n_bytes(*dtype, shape));
+  return {text_of(items[0]), *dtype, std::move(shape), bytes_at(number_of(items[3]), size)};
 }
 
-SharedBase base_of_memory(const std::vector<HostMemory>& tensors) {
+SharedBase base_of_memory(const HostMemories& tensors) {
   std::vector<NamedTensor> named;
-  for (const HostMemory& memory : tensors) {
+  for (nb::handle memory : tensors) {
     PatchedTensor tensor = tensor_of(memory);
     named.push_back({std::move(tensor.name), {tensor.dtype, std::move(tensor.shape), tensor.data}});
   }
@@ -58,21 +58,33 @@ SharedBase open_base_at(const nb::bytes& path_bytes, bool verify, std::uint64_t 
       without_gil([&] { return run_guarded([&] { return model::open_base(path, options); }); }))};
 }
 
-std::vector<std::string> apply(std::uintptr_t address, std::uint64_t n_bytes,
-                               const std::vector<HostMemory>& tensors, unsigned threads,
-                               bool verify, std::uint64_t max_decoded_bytes,
-                               const LimitChoices& limits, nb::object progress,
-                               std::uint64_t total_bytes) {
+nb::list names_of(const ApplyReport& report) {
+  nb::list names;
+  for (const std::string& name : report.changed) names.append(nb::str(name.data(), name.size()));
+  return names;
+}
+
+void apply(std::uintptr_t address, std::uint64_t n_bytes, const HostMemories& tensors,
+           const nb::typed<nb::set, nb::str>& copies, nb::object targets, unsigned threads,
+           bool verify, std::uint64_t max_decoded_bytes, const LimitChoices& limits,
+           nb::object progress, std::uint64_t total_bytes) {
   const ArchiveOptions options =
       archive_options(threads, verify, max_decoded_bytes, limits, nullptr, {});
   std::vector<PatchedTensor> patched;
-  for (const HostMemory& memory : tensors) patched.push_back(tensor_of(memory));
+  for (nb::handle memory : tensors) {
+    patched.push_back(tensor_of(memory));
+    patched.back().is_copy = copies.contains(nb::borrow<nb::tuple>(memory)[0]);
+  }
   const MemorySource patch{ByteView(bytes_at(address, n_bytes))};
   Watch watch(std::move(progress), total_bytes);
-  return watch
-      .take(without_gil(
-          [&] { return apply_patch(patch, patched, options.decode, watch.listener()); }))
-      .changed;
+  const BeforeWriting before_writing = [&](const ApplyReport& report) {
+    return watch.run_with_gil([&] { targets.attr("prepare")(names_of(report)); });
+  };
+  watch.take(without_gil([&] {
+    return apply_patch(patch, patched, options.decode, watch.listener(), before_writing);
+  }));
+  // Here, since a signal handler may throw as soon as Python code runs again.
+  targets.attr("is_written") = true;
 }
 
 // Writes the tensors of a file or folder of any format as a .cfck file in memory.
@@ -104,9 +116,7 @@ void bind_bases(nb::module_& module) {
   nb::class_<SharedBase>(module, "Base", "Tensors that files are stored against.")
       .def_static(
           "of_memory",
-          [](const std::vector<HostMemory>& tensors, const nb::object&) {
-            return base_of_memory(tensors);
-          },
+          [](const HostMemories& tensors, const nb::object&) { return base_of_memory(tensors); },
           nb::keep_alive<0, 2>(), "tensors"_a, "owner"_a,
           "Tensors in host memory, contiguous, which `owner` keeps alive: (name, dtype, shape, "
           "address) each.")
@@ -116,14 +126,16 @@ void bind_bases(nb::module_& module) {
           "name", [](const SharedBase& shared) { return std::string(shared.base->name()); },
           "The name of the file; empty where it is none that another one can name.");
   module.def("apply_patch", &apply, "address"_a, "n_bytes"_a, "tensors"_a, nb::kw_only(),
-             "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a, "progress"_a.none(),
-             "total_bytes"_a,
-             "Gives tensors in host memory the values of a file in memory: all of them or none. "
-             "Returns the names of those that changed.");
+             "copies"_a, "targets"_a, "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a,
+             "progress"_a.none(), "total_bytes"_a,
+             "Gives tensors in host memory, as Base.of_memory has them, the values of a file in "
+             "memory: all of them or none. First those named in `copies`, of tensors elsewhere; "
+             "then it calls targets.prepare(changed) with the names of those that change, which "
+             "may raise; then all others. Afterwards targets.is_written is True.");
   module.def(
       "tensor_bytes",
-      [](const std::string& dtype, const std::vector<std::uint64_t>& shape) {
-        return tensor_of({{}, dtype, shape, 0}).data.size();
+      [](const std::string& dtype, const nb::typed<nb::sequence, int>& shape) {
+        return tensor_of(nb::make_tuple("", dtype, shape, 0)).data.size();
       },
       "dtype"_a, "shape"_a, "Number of bytes of a contiguous tensor.");
   module.def("write_archive", &write_archive, "path"_a, nb::kw_only(), "options"_a,

@@ -1,0 +1,125 @@
+"""The tensors that a patch changes: in place, or by way of a copy on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import _native
+from .._common.checks import check_utf8
+from .._frameworks.choose import framework_of
+from .._frameworks.framework import Framework, overlapping, overlaps_itself
+from .._options.bases import HostMemory, contiguous_copy
+from ..errors import CfckError, InvalidArgumentError
+
+
+class PatchTargets:
+    """Tensors as the library takes them. It calls prepare() before it writes to any but copies.
+
+    Attributes:
+        described: all of them, in host memory.
+        copies: names of those that stand for tensors elsewhere.
+        is_written: set by the library. From then on finish() must be called.
+        changed: names of the tensors that have other values.
+    """
+
+    def __init__(self, tensors: Mapping[str, Any]) -> None:
+        self.described: list[HostMemory] = []
+        self.copies: set[str] = set()
+        self.is_written = False
+        self.changed: list[str] = []
+        self.total_bytes = 0
+        self._tensors = tensors
+        self._memories: dict[str, Any] = {}  # of copies
+        self._finished: dict[str, Any] = {}
+        self._families: list[list[str]] = []
+        if not tensors:
+            return
+        self._framework: Framework[Any] = framework_of(next(iter(tensors.values())))
+        addresses = {name: self._address(name, tensor) for name, tensor in tensors.items()}
+        self.copies = {name for name, address in addresses.items() if address is None}
+        if self.copies:
+            # What shares memory with them is compared with them before anything is written.
+            self._families = [
+                f for f in overlapping(self._framework, tensors) if self.copies.intersection(f)
+            ]
+            self.copies.update(name for family in self._families for name in family)
+        for name, tensor in tensors.items():
+            self._add(name, tensor, None if name in self.copies else addresses[name])
+
+    def _address(self, name: object, tensor: Any) -> int | None:
+        if not isinstance(name, str):
+            raise TypeError(f"names of tensors are str, not {type(name).__name__}: {name!r}")
+        check_utf8(name)
+        try:
+            dtype, shape = self._framework.describe(tensor)
+            return self._framework.target(tensor, dtype, shape, name)
+        except CfckError as error:
+            message = f"tensor `{name}` cannot be changed: {error}"
+            raise type(error)(message, record=name) from None
+
+    def _add(self, name: str, tensor: Any, address: int | None) -> None:
+        dtype, shape = self._framework.describe(tensor)
+        if address is not None:
+            self.described.append((name, dtype, shape, address))
+        else:
+            self._memories[name], described = contiguous_copy(self._framework, name, tensor)
+            self.described.append(described)
+        self.total_bytes += _native.tensor_bytes(dtype, list(shape))
+
+    def prepare(self, changed: list[str]) -> None:
+        """Makes sure that copies can be copied back; they have their new values now.
+
+        Raises:
+            InvalidArgumentError: a tensor cannot have its values, since it shares memory.
+        """
+        self.changed = changed
+        wanted = self.copies.intersection(changed)
+        for name in wanted:
+            tensor = self._tensors[name]
+            if overlaps_itself(self._framework, tensor):
+                raise InvalidArgumentError(
+                    f"tensor `{name}` has elements that share memory with each other (an expanded "
+                    "tensor?); give it memory of its own",
+                    record=name,
+                )
+        families = [family for family in self._families if not wanted.isdisjoint(family)]
+        described = {memory[0]: memory for memory in self.described}
+        for name in wanted.union(*families):
+            _, dtype, shape, _ = described[name]
+            self._finished[name] = self._framework.finish(self._memories.pop(name), dtype, shape)
+        for family in families:
+            self._check_family(family)
+
+    def _check_family(self, family: list[str]) -> None:
+        """Checks that tensors which share memory are to have the same values there."""
+        copies = [self._finished[name] for name in family]
+        lost = self._framework.overwritten([self._tensors[name] for name in family], copies)
+        if lost is not None:
+            raise InvalidArgumentError(
+                f"tensor `{family[lost]}` shares memory with another one, but not in the patch; "
+                "give it memory of its own",
+                record=family[lost],
+            )
+
+    def finish(self) -> None:
+        """Tells the library of tensors that were written to, and copies the others back. An
+        interrupt waits until all have their new values."""
+        left = list(self.changed)
+        interrupt: KeyboardInterrupt | None = None
+        while left:
+            try:
+                while left:
+                    self._finish_one(left[-1])
+                    left.pop()
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+
+    def _finish_one(self, name: str) -> None:
+        tensor = self._tensors[name]
+        if name in self.copies:
+            self._framework.copy(tensor, self._finished[name])
+        else:
+            self._framework.wrote(tensor)
