@@ -14,10 +14,10 @@ from .._frameworks.framework import Framework
 from .._options.kinds import OpenOptions
 from .._options.native import check_max_decoded_bytes, check_threads
 from ..errors import (
+    CfckError,
     ChecksumError,
     CorruptError,
     MissingBaseError,
-    OutOfMemoryError,
     TruncatedError,
     UnsupportedError,
 )
@@ -247,9 +247,9 @@ class Follower:
         assert held is not None
         try:
             return read_next(self._folder, manifest, entry, held, self._options)
-        except OutOfMemoryError:
+        except MemoryError:
             raise  # perhaps in the middle
-        except Exception:
+        except CfckError:
             self._held = held  # which is as it was
             raise
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from .._common.near import listed
 from .._frameworks.choose import find_framework, framework_of
-from .._frameworks.framework import Framework
-from ..errors import CfckError, InvalidArgumentError
+from .._frameworks.framework import Framework, overlapping, overlaps_itself
+from ..errors import CfckError, InvalidArgumentError, UnsupportedError
 from .copies import place_of
 from .digests import TensorInfo
 
@@ -77,9 +77,9 @@ class Receiver:
         had = self._has if self.is_of(model) else {}
         targets = _targets(model)
         if is_module(model):
-            filled = _of_module(framework, targets, infos, strict)
+            filled = _of_module(framework, targets, tensors, infos, strict)
         else:
-            filled = _that_fit(framework, targets, infos)
+            filled = _that_fit(framework, targets, tensors, infos)
         # Half a model is none: after an error all of it is copied.
         self._forget()
         has = {}
@@ -111,6 +111,7 @@ def _targets(model: Any) -> Any:
 def _of_module(
     framework: Framework[Any],
     targets: Mapping[str, Any],
+    tensors: Mapping[str, Any],
     infos: Mapping[str, TensorInfo],
     strict: bool,
 ) -> set[str]:
@@ -128,7 +129,7 @@ def _of_module(
         why_not = _why_not(framework, targets[name], infos[name], name)
         if why_not is not None:
             raise why_not
-    clash = _clash(targets, infos, filled)
+    clash = _clash(framework, targets, tensors, infos, filled)
     if clash is not None:
         one, other = clash
         raise InvalidArgumentError(
@@ -139,7 +140,10 @@ def _of_module(
 
 
 def _that_fit(
-    framework: Framework[Any], targets: Mapping[str, Any], infos: Mapping[str, TensorInfo]
+    framework: Framework[Any],
+    targets: Mapping[str, Any],
+    tensors: Mapping[str, Any],
+    infos: Mapping[str, TensorInfo],
 ) -> set[str]:
     """Names of tensors of a dict that can be filled where they are. Others are replaced."""
     fit = {
@@ -147,7 +151,7 @@ def _that_fit(
         for name in targets.keys() & infos.keys()
         if _why_not(framework, targets[name], infos[name], name) is None
     }
-    while (clash := _clash(targets, infos, fit)) is not None:
+    while (clash := _clash(framework, targets, tensors, infos, fit)) is not None:
         fit.discard(clash[0])
     return fit
 
@@ -159,6 +163,8 @@ def _why_not(
     try:
         framework.target(target, info.dtype, info.shape, name)
         framework.describe(target)
+        if overlaps_itself(framework, target):
+            raise UnsupportedError("it has elements that share memory (an expanded tensor?)")
     except CfckError as error:
         message = f"tensor `{name}` of the model cannot be filled: {error}"
         return type(error)(message, record=name)
@@ -166,19 +172,25 @@ def _why_not(
 
 
 def _clash(
+    framework: Framework[Any],
     targets: Mapping[str, Any],
+    tensors: Mapping[str, Any],
     infos: Mapping[str, TensorInfo],
     names: set[str],
 ) -> tuple[str, str] | None:
-    """Two tensors that are the same memory, and are to have different values."""
-    first: dict[object, str] = {}
-    for name in sorted(names):
-        target = targets[name]
-        if 0 in target.shape:
-            continue
-        other = first.setdefault(place_of(target), name)
-        if infos[other] != infos[name]:
-            return name, other
+    """Two tensors that share memory, and are to have different values there."""
+    filled = {name: targets[name] for name in sorted(names)}
+    for family in overlapping(framework, filled):
+        first: dict[object, str] = {}
+        for name in family:
+            other = first.setdefault(place_of(filled[name]), name)
+            if infos[other] != infos[name]:
+                return name, other
+        if len(first) > 1:
+            one = list(first.values())
+            lost = framework.overwritten([filled[n] for n in one], [tensors[n] for n in one])
+            if lost is not None:
+                return one[lost], one[lost - 1]
     return None
 
 

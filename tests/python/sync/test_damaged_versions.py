@@ -1,6 +1,7 @@
 """Files of weights, and manifests, that are damaged, missing, or of another version."""
 
 import json
+import os
 import shutil
 import warnings
 
@@ -25,9 +26,9 @@ def damage(path, how):
         path.write_bytes(path.read_bytes()[:-1])
     elif how == "longer":
         path.write_bytes(path.read_bytes() + b"x")
-    elif how == "folder":
+    elif how in ("folder", "pipe"):
         path.unlink()
-        path.mkdir()
+        path.mkdir() if how == "folder" else os.mkfifo(path)
     elif how == "other":
         # A whole file of the same length, with weights that nobody published as this version.
         data = path.read_bytes()
@@ -44,7 +45,7 @@ def damage(path, how):
         path.unlink()
 
 
-HARM = ["flip", "empty", "cut", "longer", "folder", "other", "missing"]
+HARM = ["flip", "empty", "cut", "longer", "folder", "pipe", "other", "missing"]
 
 
 @pytest.mark.parametrize("how", HARM)
@@ -147,6 +148,51 @@ def test_damaged_manifests(tmp_path, publisher, text, said):
     assert said in follower.status().problems["weights-manifest.json"]
     publish(publisher, 2)  # writes it again
     assert follower.poll(model) == 2 and not follower.status().problems
+
+
+def test_manifests_that_are_too_large_or_no_files(tmp_path, publisher):
+    """They are not read into memory, and nobody waits for the other end of a pipe."""
+    model = {}
+    publish(publisher, 1)
+    path = tmp_path / "weights-manifest.json"
+    whole = path.read_bytes()
+    for make, said in (
+        (lambda: os.truncate(path, 1 << 36), "more than 16777216 bytes"),
+        (lambda: (path.unlink(), os.mkfifo(path)), "not a regular file"),
+        (lambda: (path.unlink(), path.symlink_to("/dev/zero")), "not a regular file"),
+        (lambda: (path.unlink(), path.mkdir()), "Is a directory"),
+    ):
+        make()
+        follower = follower_of(tmp_path)
+        with pytest.warns(SyncWarning, match=said):
+            assert follower.poll(model) is None
+    path.rmdir()
+    path.write_bytes(whole)
+    assert follower.poll(model) == 1
+
+
+def test_a_pipe_of_no_bytes_in_place_of_a_version(tmp_path, publisher):
+    publish(publisher, 1, 2)
+    path = tmp_path / "weights-manifest.json"
+    fields = json.loads(path.read_text())
+    fields["versions"][1]["bytes"] = 0
+    path.write_text(json.dumps(fields))
+    (tmp_path / "weights-2.cfck").unlink()
+    os.mkfifo(tmp_path / "weights-2.cfck")
+    model = {}
+    with pytest.warns(SyncWarning, match="weights-2.cfck is not a regular file"):
+        assert follower_of(tmp_path).poll(model) == 1
+
+
+@pytest.mark.parametrize("depth", [500, 900, 960, 970, 980, 990, 1000, 20000])
+def test_manifests_that_are_deep(tmp_path, publisher, depth):
+    publish(publisher, 1)
+    path = tmp_path / "weights-manifest.json"
+    fields = json.loads(path.read_text())
+    fields["versions"][0]["version"] = "DEEP"
+    path.write_text(json.dumps(fields).replace('"DEEP"', "[" * depth + "]" * depth))
+    with pytest.warns(SyncWarning, match="no manifest"):
+        assert follower_of(tmp_path).poll({}) is None
 
 
 def test_manifests_of_a_newer_version_are_refused(tmp_path, publisher):

@@ -191,6 +191,21 @@ def test_arrays_that_share_memory_become_separate_where_they_must(tmp_path, publ
         assert_equal(model, weights)
 
 
+def test_arrays_that_overlap_become_separate_where_they_must(tmp_path):
+    weights = {"left": np.zeros((20, 30), np.float32), "right": np.zeros((20, 30), np.float32)}
+    memory = np.zeros((20, 40), np.float32)
+    model, follower = {"left": memory[:, :30], "right": memory[:, 10:]}, follower_of(tmp_path)
+    with Publisher(tmp_path) as publisher:
+        publisher.publish(weights)
+        assert follower.poll(model) == 1
+        assert_equal(model, weights)
+        assert all(np.shares_memory(array, memory) for array in model.values())
+        weights = {"left": weights["left"] + 1, "right": weights["right"] + 2}
+        publisher.publish(weights)
+        assert follower.poll(model) == 2
+        assert_equal(model, weights)
+
+
 def test_another_model_gets_everything(tmp_path, publisher):
     publish(publisher, 1, 2)
     follower, models = follower_of(tmp_path), [{}, {}]
@@ -295,7 +310,9 @@ def test_an_error_while_a_model_is_filled_is_made_good(tmp_path, publisher, monk
     assert_equal(model, arrays(2))
 
 
-def test_an_interrupted_patch_leaves_the_model_as_it_was(tmp_path, publisher, monkeypatch):
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError])
+def test_an_interrupted_patch_leaves_the_model_as_it_was(tmp_path, publisher, monkeypatch, error):
     import cfck._sync.chain as module
 
     model, follower = {}, follower_of(tmp_path)
@@ -305,11 +322,11 @@ def test_an_interrupted_patch_leaves_the_model_as_it_was(tmp_path, publisher, mo
 
     def interrupt(framework, base, *arguments, **named):
         base["bias"] += 1  # as if it were half done
-        raise KeyboardInterrupt
+        raise error
 
     with monkeypatch.context() as patched:
         patched.setattr(module, "read_patch", interrupt)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(error):
             follower.poll(model)
     assert_equal(model, arrays(1))
     assert follower.poll(model) == 2

@@ -124,6 +124,35 @@ def test_tied_parameters_of_other_values_are_refused(tmp_path):
     assert torch.equal(model.first.weight, before)
 
 
+def test_parameters_that_overlap_are_refused_where_they_differ(tmp_path):
+    def model_of(matrix):
+        model = torch.nn.Module()
+        model.left = torch.nn.Parameter(matrix[:, :30])
+        model.right = torch.nn.Parameter(matrix[:, 10:])
+        return model
+
+    trained, followed = model_of(torch.ones(20, 40)), model_of(torch.zeros(20, 40))
+    with Publisher(tmp_path) as publisher:
+        publisher.publish(trained.state_dict())
+        assert Follower(tmp_path).poll(followed) == 1
+        assert all(parameter.all() for parameter in followed.parameters())
+        publisher.publish({name: torch.rand(20, 30) for name in ("left", "right")})
+        with pytest.raises(cfck.InvalidArgumentError, match="`left`|`right`"):
+            Follower(tmp_path).poll(followed)
+        assert all(bool((parameter == 1).all()) for parameter in followed.parameters())
+
+
+def test_expanded_buffers_are_refused_before_anything_is_filled(tmp_path):
+    model = torch.nn.Linear(4, 3)
+    model.register_buffer("scale", torch.zeros(1).expand(50))
+    before = model.weight.detach().clone()
+    with Publisher(tmp_path) as publisher:
+        publisher.publish({n: torch.ones_like(t) for n, t in model.state_dict().items()})
+    with pytest.raises(cfck.UnsupportedError, match="`scale`.*elements that share memory"):
+        Follower(tmp_path).poll(model)
+    assert torch.equal(model.weight, before)
+
+
 def test_numpy_and_torch_follow_each_other(tmp_path):
     """What is published by one can be followed with the other, by one follower too."""
     follower = Follower(tmp_path)
