@@ -13,6 +13,9 @@ Result<WriteSummary> write_file(const std::vector<NamedTensor>& tensors,
   for (const NamedTensor& named : tensors) {
     if (!named.is_parameter) encode.exempt.push_back(named.name);
   }
+  if (!options.replace_base) {
+    CFCK_TRY(check_no_dependents(path, "choose another name, or set SaveOptions::replace_base"));
+  }
   AtomicFile::Options how;
   how.replace_existing = options.replace_existing;
   CFCK_TRY_ASSIGN(const auto file, AtomicFile::create(path, how));

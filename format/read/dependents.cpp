@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/files/folder_listing.hpp"
 #include "base/files/stamp.hpp"
 #include "base/hashing/hashing.hpp"
 #include "base/run_guarded.hpp"
@@ -28,12 +29,6 @@ constexpr std::string_view kFileEnding = ".cfck";
 // The index of a model of 10^12 values takes a tenth of that.
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{1} << 29;
 constexpr std::size_t kMostNamesInMessages = 3;
-
-// A file that names another as its base.
-struct Dependent {
-  std::string name;  // without its folder
-  Index index;
-};
 
 // Reads the index of a file, and neither metadata nor values; `features`: those of
 // Tail::required_features that the file must have, else there is none.
@@ -63,75 +58,14 @@ Result<std::optional<Index>> read_index_of_file(const std::string& path, std::ui
   return std::optional<Index>(std::move(index));
 }
 
-// The files beside a file that name it as their base.
-class DependentSearch {
- public:
-  explicit DependentSearch(const std::string& path) : path_(path) {}
-
-  Result<std::vector<Dependent>> run() {
-    const auto stamp = stamp_of(path_);
-    if (!stamp) {
-      return not_found("there is no file '" + escaped(path_) + "'");
-    }
-    std::error_code failed;
-    if (!fs::is_regular_file(path_, failed)) {
-      return std::vector<Dependent>();
-    }
-    stamp_ = *stamp;
-    // A link is another name of its file, which is what writers replace and readers open.
-    const fs::path file = fs::canonical(path_, failed);
-    fs::directory_iterator entry;
-    if (!failed) {
-      extension_ = file.extension().native();
-      folder_ = file.parent_path();
-      entry = fs::directory_iterator(folder_, failed);
-    }
-    while (!failed && entry != fs::directory_iterator()) {
-      look_at(*entry);
-      entry.increment(failed);
-    }
-    if (failed) {
-      return io_error("cannot find out which files are stored against '" + escaped(path_) +
-                      "', because its folder cannot be listed (" + failed.message() +
-                      "); allow it, or force the change");
-    }
-    std::sort(found_.begin(), found_.end(),
-              [](const Dependent& one, const Dependent& other) { return one.name < other.name; });
-    return std::move(found_);
-  }
-
- private:
-  void look_at(const fs::directory_entry& entry) {
-    std::error_code failed;
-    const std::string extension = entry.path().extension().native();
-    if ((extension != kFileEnding && extension != extension_) || !entry.is_regular_file(failed)) {
-      return;
-    }
-    Result<std::optional<Index>> index = read_index_of_file(entry.path().native(), kHasBase);
-    if (!index || !*index || (*index)->base_name.empty()) {
-      return;
-    }
-    const auto base = stamp_of((folder_ / (*index)->base_name).native());
-    const auto own = stamp_of(entry.path().native());
-    if (base && base->is_same_file(stamp_) && own && !own->is_same_file(stamp_)) {
-      found_.push_back({entry.path().filename().native(), **std::move(index)});
-    }
-  }
-
-  const std::string& path_;
-  FileStamp stamp_;
-  fs::path folder_;
-  std::string extension_;
-  std::vector<Dependent> found_;
-};
-
-// The tensors of a file, as far as others are stored against them.
+// The tensors of a file that others may be stored against.
 class BaseTensors {
  public:
-  BaseTensors(const Index& index, const std::vector<bool>& lost) {
+  // `index` must outlive this object.
+  BaseTensors(const Index& index, const std::vector<bool>& chosen) {
     for (std::size_t i = 0; i < index.records.size(); ++i) {
       const Record& record = index.records[i].record;
-      if (lost[i] && !record.hidden) {
+      if (chosen[i] && !record.hidden) {
         by_name_.emplace(record.name, &record);
       }
     }
@@ -150,24 +84,99 @@ class BaseTensors {
   std::map<std::string_view, const Record*> by_name_;
 };
 
-std::vector<std::string> dependent_names(const std::vector<Dependent>& dependents,
-                                         const BaseTensors* tensors) {
-  std::vector<std::string> names;
-  for (const Dependent& dependent : dependents) {
-    if (tensors == nullptr || tensors->are_needed_by(dependent.index)) {
-      names.push_back(dependent.name);
+// The files beside a file that are stored against it.
+class DependentSearch {
+ public:
+  // `tensors`: those of the file that matter; nullptr: all.
+  DependentSearch(const std::string& path, const BaseTensors* tensors)
+      : path_(path), tensors_(tensors) {}
+
+  Result<std::vector<std::string>> run() {
+    const auto stamp = stamp_of(path_);
+    if (!stamp) {
+      return not_found("there is no file '" + escaped(path_) + "'");
     }
+    std::error_code failed;
+    if (!fs::is_regular_file(path_, failed)) {
+      return std::vector<std::string>();
+    }
+    stamp_ = *stamp;
+    // A link is another name of its file, which is what writers replace and readers open.
+    const fs::path file = fs::canonical(path_, failed);
+    if (failed) {
+      return cannot_look(io_error(failed.message()));
+    }
+    ending_ = file.extension().native();
+    folder_ = file.parent_path();
+    Result<std::vector<std::string>> names = names_in(folder_.native());
+    if (!names) {
+      return cannot_look(std::move(names).error());
+    }
+    std::vector<std::string> dependents;
+    for (std::string& name : *names) {
+      CFCK_TRY_ASSIGN(const bool found, is_dependent(name));
+      if (found) {
+        dependents.push_back(std::move(name));
+      }
+    }
+    return dependents;
   }
-  return names;
-}
+
+ private:
+  Error cannot_look(Error error) const {
+    error.message = "cannot find out which files are stored against '" + escaped(path_) + "' (" +
+                    error.message + "); make its folder readable, or force the change";
+    return error;
+  }
+
+  Result<bool> is_dependent(const std::string& name) {
+    const std::string path = (folder_ / name).native();
+    const std::string ending = fs::path(name).extension().native();
+    if (ending != kFileEnding && ending != ending_) {
+      return false;
+    }
+    const Result<std::optional<Index>> index = read_index_of_file(path, kHasBase);
+    if (!index && index.error().code == ErrorCode::kOutOfMemory) {
+      return copy_of(index.error());
+    }
+    if (!index || !*index || (*index)->base_name.empty()) {
+      return false;
+    }
+    const auto base = stamp_of((folder_ / (*index)->base_name).native());
+    const auto own = stamp_of(path);
+    const bool names_it = base && base->is_same_file(stamp_) && own && !own->is_same_file(stamp_);
+    return names_it && is_needed_by(**index);
+  }
+
+  // Most files are nobody's base, so that their index is read late.
+  bool is_needed_by(const Index& index) {
+    if (tensors_ == nullptr && !is_read_) {
+      is_read_ = true;
+      if (Result<std::optional<Index>> read = read_index_of_file(path_, 0)) {
+        index_ = *std::move(read);
+        all_.emplace(*index_, std::vector<bool>(index_->records.size(), true));
+        tensors_ = &*all_;
+      }
+    }
+    return tensors_ == nullptr || tensors_->are_needed_by(index);
+  }
+
+  const std::string& path_;
+  const BaseTensors* tensors_;
+  bool is_read_ = false;
+  std::optional<Index> index_;
+  std::optional<BaseTensors> all_;
+  FileStamp stamp_;
+  fs::path folder_;
+  std::string ending_;
+};
 
 }  // namespace
 
 Result<std::vector<std::string>> dependents_of(const std::string& path, const Index& index,
                                                const std::vector<bool>& lost) {
-  CFCK_TRY_ASSIGN(const std::vector<Dependent> dependents, DependentSearch(path).run());
   const BaseTensors tensors(index, lost);
-  return dependent_names(dependents, &tensors);
+  return DependentSearch(path, &tensors).run();
 }
 
 Error is_a_base(const std::string& path, const std::vector<std::string>& dependents,
@@ -191,19 +200,17 @@ Error is_a_base(const std::string& path, const std::vector<std::string>& depende
 }  // namespace format
 
 Result<std::vector<std::string>> dependents_of(const std::string& path) {
-  return run_guarded([&]() -> Result<std::vector<std::string>> {
-    CFCK_TRY_ASSIGN(const std::vector<format::Dependent> dependents,
-                    format::DependentSearch(path).run());
-    if (dependents.empty()) {
-      return std::vector<std::string>();
+  return run_guarded([&] { return format::DependentSearch(path, nullptr).run(); });
+}
+
+Result<void> check_no_dependents(const std::string& path, const std::string& otherwise) {
+  return run_guarded([&]() -> Result<void> {
+    Result<std::vector<std::string>> dependents = dependents_of(path);
+    if (!dependents) {
+      return dependents.error().code == ErrorCode::kNotFound ? Result<void>()
+                                                             : std::move(dependents).error();
     }
-    const Result<std::optional<format::Index>> index = format::read_index_of_file(path, 0);
-    if (!index) {
-      return format::dependent_names(dependents, nullptr);
-    }
-    const std::vector<bool> all((*index)->records.size(), true);
-    const format::BaseTensors tensors(**index, all);
-    return format::dependent_names(dependents, &tensors);
+    return dependents->empty() ? Result<void>() : format::is_a_base(path, *dependents, otherwise);
   });
 }
 

@@ -74,7 +74,8 @@ Result<void> check_dependents(const std::string& path, const format::Index& inde
     return dependents.error().code == ErrorCode::kNotFound ? Result<void>() : dependents.error();
   }
   return dependents->empty() ? Result<void>()
-                             : format::is_a_base(path, *dependents, "force the update");
+                             : format::is_a_base(path, *dependents,
+                                                 "force the update (replace_base=True in Python)");
 }
 
 Result<WriterStart> next_generation(const std::string& path, const Reader& reader,

@@ -100,5 +100,10 @@ CFCK_API Result<std::shared_ptr<const Base>> base_of_archive(
 // are stored against the dependents. Errors: kNotFound where there is no file at `path`; kIo for a
 // folder that cannot be listed.
 CFCK_API Result<std::vector<std::string>> dependents_of(const std::string& path);
+// For programs that are about to replace or remove the file at `path`: kExists with the names of
+// its dependents and what to do, where it has any. `otherwise` says what that may be, besides
+// making them stand alone. Where there is no file, nothing is lost. Error: also kIo, as above.
+CFCK_API Result<void> check_no_dependents(const std::string& path,
+                                          const std::string& otherwise = "choose another name");
 
 }  // namespace cfck

@@ -32,6 +32,17 @@ class Base:
         The name of the file; empty where it is none that another one can name.
         """
 
+def dependents_of(path: bytes) -> list[bytes]:
+    """
+    The names of the files of its folder that are stored against a file, sorted.
+    """
+
+def check_no_dependents(path: bytes, otherwise: str) -> None:
+    """
+    Raises ExistsError if there are such files. A path without a file has none.
+    `otherwise` says what the caller can do, besides making them stand alone.
+    """
+
 def apply_patch(address: int, n_bytes: int, tensors: Sequence[tuple[str, str, Sequence[int], int]], *, copies: set[str], targets: object, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int], progress: object | None, total_bytes: int) -> None:
     """
     Gives tensors in host memory, as Base.of_memory has them, the values of a file in memory: all of them or none. First those named in `copies`, of tensors elsewhere; then it calls targets.prepare(changed) with the names of those that change, which may raise; then all others. Afterwards targets.is_written is True.
@@ -475,5 +486,7 @@ def write_stored(path: bytes, data: bytes, metadata: Mapping[str, str], *, threa
 def write_bytes(units: Sequence[object], metadata: Mapping[str, str], *, options: EncodeOptions, progress: object | None, total_bytes: int) -> tuple[bytes, WriteSummary]:
     """The same, as bytes."""
 
-def update_file(path: bytes, tensors: Sequence[tuple[str, str, Sequence[int], Sequence[int], int]], remove: Sequence[str], metadata: Mapping[str, str], *, options: EncodeOptions, progress: object | None, total_bytes: int) -> WriteSummary:
-    """Appends a generation to a file."""
+def update_file(path: bytes, tensors: Sequence[tuple[str, str, Sequence[int], Sequence[int], int]], remove: Sequence[str], metadata: Mapping[str, str], *, options: EncodeOptions, force: bool, progress: object | None, total_bytes: int) -> WriteSummary:
+    """
+    Appends a generation to a file. Tensors that others are stored against are replaced only by force.
+    """

@@ -115,7 +115,8 @@ class MissingFileError(NotFoundError, FileNotFoundError):
 
 
 class ExistsError(InvalidArgumentError, FileExistsError):
-    """The output exists already, and is not to be replaced. Also a FileExistsError."""
+    """The output exists already, and is not to be replaced, or files are stored against it. Also a
+    FileExistsError."""
 
     code = "exists"
 

@@ -207,10 +207,11 @@ std::pair<nb::bytes, WriteSummary> write_bytes(const Units& units, Metadata meta
 
 WriteSummary update_file(const nb::bytes& path_bytes, const std::vector<HostTensor>& tensors,
                          std::vector<std::string> remove, Metadata metadata,
-                         const EncodeOptions& options, nb::object progress,
+                         const EncodeOptions& options, bool force, nb::object progress,
                          std::uint64_t total_bytes) {
   const std::string path = path_of(path_bytes);
   Update changes;
+  changes.force = force;
   for (const auto& tensor : tensors) changes.tensors.push_back(strided(tensor));
   changes.remove = std::move(remove);
   changes.metadata = std::move(metadata);
@@ -263,8 +264,9 @@ void bind_writer(nb::module_& module) {
   module.def("write_bytes", &write_bytes, "units"_a, "metadata"_a, nb::kw_only(), "options"_a,
              "progress"_a.none(), "total_bytes"_a, "The same, as bytes.");
   module.def("update_file", &update_file, "path"_a, "tensors"_a, "remove"_a, "metadata"_a,
-             nb::kw_only(), "options"_a, "progress"_a.none(), "total_bytes"_a,
-             "Appends a generation to a file.");
+             nb::kw_only(), "options"_a, "force"_a, "progress"_a.none(), "total_bytes"_a,
+             "Appends a generation to a file. Tensors that others are stored against are replaced "
+             "only by force.");
 }
 
 }  // namespace cfck::python

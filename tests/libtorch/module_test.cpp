@@ -35,6 +35,26 @@ bool same_modules(const torch::nn::Module& a, const torch::nn::Module& b) {
   return true;
 }
 
+TEST(LibtorchModules, DoNotReplaceWhatOthersAreStoredAgainst) {
+  const Folder folder;
+  const TensorMap before = {{"weight", torch::randn({300, 200})}};
+  TensorMap after = {{"weight", before.at("weight").clone()}};
+  after.at("weight")[7] *= 1.001;
+  ASSERT_TRUE(save(before, folder / "step1.cfck"));
+  libtorch::SaveOptions options;
+  options.encode.base = open_base(folder / "step1.cfck").value();
+  ASSERT_TRUE(save(after, folder / "step2.cfck", options));
+  const auto refused = save(after, folder / "step1.cfck");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kExists);
+  EXPECT_NE(refused.error().message.find("'step2.cfck' is stored against"), std::string::npos);
+  EXPECT_TRUE(same_bits(load_tensor(folder / "step2.cfck", "weight").value(), after.at("weight")));
+  EXPECT_TRUE(save(after, folder / "step2.cfck", options)) << "nobody needs it";
+  libtorch::SaveOptions replacing;
+  replacing.replace_base = true;
+  EXPECT_TRUE(save(after, folder / "step1.cfck", replacing));
+}
+
 TEST(LibtorchModules, ComeBackBitForBit) {
   const Folder folder;
   SmallNet net;  // on the stack: nobody shares it

@@ -30,6 +30,9 @@ struct SaveOptions {
   EncodeOptions encode = {};
   Metadata metadata = {};
   bool replace_existing = true;
+  // Replaces also a file that others of the folder are stored against (dependents_of() in
+  // cfck/base.hpp), which cannot be read without it; else that is kExists.
+  bool replace_base = false;
 };
 
 struct LoadOptions {

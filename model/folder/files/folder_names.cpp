@@ -4,13 +4,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <memory>
 #include <string_view>
-#include <system_error>
-
-#include "base/text.hpp"
 
 namespace cfck::model {
 namespace {
@@ -19,14 +14,6 @@ struct CloseFolder {
   void operator()(DIR* folder) const noexcept { ::closedir(folder); }
 };
 using OpenFolder = std::unique_ptr<DIR, CloseFolder>;
-
-Error cannot_read(const std::string& folder, int number) {
-  return {number == ENOMEM ? ErrorCode::kOutOfMemory : ErrorCode::kIo,
-          "cannot read the folder '" + escaped(folder) +
-              "': " + std::generic_category().message(number),
-          {},
-          {}};
-}
 
 bool is_itself_or_parent(std::string_view name) noexcept { return name == "." || name == ".."; }
 
@@ -47,20 +34,6 @@ void remove_contents(int descriptor) noexcept {
 }
 
 }  // namespace
-
-Result<std::vector<std::string>> names_in(const std::string& folder) {
-  const OpenFolder open_folder(::opendir(folder.c_str()));
-  if (!open_folder) return cannot_read(folder, errno);
-  std::vector<std::string> names;
-  errno = 0;
-  while (const dirent* const entry = ::readdir(open_folder.get())) {
-    if (!is_itself_or_parent(entry->d_name)) names.emplace_back(entry->d_name);
-    errno = 0;
-  }
-  if (errno != 0) return cannot_read(folder, errno);
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 bool is_attribute_file(std::string_view name) { return name.starts_with("._"); }
 

@@ -1,18 +1,15 @@
-// Lists and removes folders. The iterators of std::filesystem end the program where memory is
-// exhausted: their increment() takes memory, but must not throw.
+// Lists and removes folders.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "cfck/status.hpp"
+#include "base/files/folder_listing.hpp"
 
 namespace cfck::model {
 
-// Returns the names of all entries of the folder, sorted, without "." and "..". Errors: kIo,
-// kOutOfMemory.
-Result<std::vector<std::string>> names_in(const std::string& folder);
+using detail::names_in;
 
 // True for the name of a file in which macOS keeps attributes of another one, on file systems that
 // have no place for them: "._model.safetensors" has those of model.safetensors.

@@ -12,11 +12,12 @@ from .._common.near import advice_for_name
 from .._common.paths import native_path
 from .._common.progress import byte_listener
 from .._frameworks.framework import Framework, Prepared, TensorT
-from .._options.kinds import NativeCalibration, SaveBytesOptions, SaveOptions
+from .._options.kinds import NativeCalibration, SaveBytesOptions, SaveOptions, UpdateOptions
 from .._options.native import check_threads, native_options
 from .._options.signatures import complete
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
 from .archive import Archive
+from .replacing import check_replaceable
 from .summary import SaveSummary, summarize, warn_of_losses, warn_of_no_tensors
 
 StrPath = str | os.PathLike[str]
@@ -38,7 +39,9 @@ def write_file(
     prepared = framework.prepare(tensors)
     if make_calibration is not None:
         _check_place(filename)
-        _check_before(metadata, complete(SaveOptions, options))
+        checked = complete(SaveOptions, options)
+        _check_before(metadata, checked)
+        check_replaceable(filename, checked["base"], checked["replace_base"])
         options = {**options, "calibration": make_calibration(tensors)}
     return write_prepared(prepared, filename, metadata, {}, options, exempt)
 
@@ -57,9 +60,9 @@ def write_prepared(
     checked = complete(SaveOptions, options)
     exempt = exempt or {}
     path = native_path(filename)
-    _check_names_other_base(filename, checked["base"])
     entries = check_metadata(metadata)
     _check_flags(checked)
+    check_replaceable(filename, checked["base"], checked["replace_base"])
     native = native_options(checked, exempt, learned)
     try:
         summary = _native.write_file(
@@ -91,12 +94,14 @@ def write_stored(
     would have; nothing is encoded again.
 
     Args:
-        options: threads, verify and fsync; others were for the encoder.
+        options: threads, verify, fsync and replace_base; others were for the encoder.
 
     Returns:
         The bytes of the file.
     """
     checked = complete(SaveOptions, options)
+    _check_flags(checked)
+    check_replaceable(filename, None, checked["replace_base"])
     try:
         return _native.write_stored(
             native_path(filename),
@@ -159,13 +164,14 @@ def update_file(
     tensors: Mapping[str, TensorT],
     remove: Iterable[str],
     metadata: Mapping[str, str] | None,
-    options: SaveBytesOptions,
+    options: UpdateOptions,
 ) -> SaveSummary:
     if os.path.isdir(filename):
         raise InvalidArgumentError(
             f"{os.fspath(filename)} is a folder; update the shard that has the tensor"
         )
-    checked = complete(SaveBytesOptions, options)
+    checked = complete(UpdateOptions, options)
+    _check_flags(checked)
     prepared = framework.prepare(tensors)
     path = native_path(filename)
     entries = check_metadata(metadata)
@@ -177,6 +183,7 @@ def update_file(
             list(remove),
             entries,
             options=native,
+            force=checked["replace_base"],
             progress=byte_listener(checked["progress"], "save"),
             total_bytes=prepared.total_bytes,
         )
@@ -201,20 +208,9 @@ def _check_before(metadata: Mapping[str, str] | None, checked: Mapping[str, Any]
 
 
 def _check_flags(checked: Mapping[str, Any]) -> None:
-    for name in ("verify", "fsync"):
+    for name in ("verify", "fsync", "replace_base"):
         if name in checked and not isinstance(checked[name], bool):
             raise TypeError(f"{name} is a bool, not {type(checked[name]).__name__}")
-
-
-def _check_names_other_base(filename: StrPath, base: Any) -> None:
-    """Raises if the file would name itself as its base."""
-    if not isinstance(base, str | os.PathLike):
-        return
-    if os.path.basename(os.fspath(filename)) == os.path.basename(os.fspath(base)):
-        raise InvalidArgumentError(
-            f"{os.fsdecode(filename)} would name itself as its base, since a base is found by its "
-            "name beside the file; give it another name than that of its base"
-        )
 
 
 def _check_place(filename: StrPath) -> None:

@@ -10,7 +10,14 @@ from .._common.checks import check_metadata
 from .._common.problems import without_name
 from .._frameworks.choose import find_framework, framework_of
 from .._frameworks.framework import AnyTensor, Framework, TensorT
-from .._options.kinds import CompressOptions, ReadOptions, SaveBytesOptions, TensorOptions, Unpack
+from .._options.kinds import (
+    CompressOptions,
+    ReadOptions,
+    SaveBytesOptions,
+    TensorOptions,
+    Unpack,
+    UpdateOptions,
+)
 from .._options.native import OF_TENSORS
 from .._options.signatures import chosen, complete, takes
 from ..errors import InvalidArgumentError
@@ -141,15 +148,15 @@ def decompress(
         return archive.load_one("", library, target, out)
 
 
-@takes(SaveBytesOptions)
+@takes(UpdateOptions)
 def update(
     path: str | os.PathLike[str],
     tensors: Mapping[str, AnyTensor],
     remove: Iterable[str] = (),
     metadata: Mapping[str, str] | None = None,
     *,
-    options: SaveBytesOptions | None = None,
-    **fields: Unpack[SaveBytesOptions],
+    options: UpdateOptions | None = None,
+    **fields: Unpack[UpdateOptions],
 ) -> SaveSummary:
     """Changes a file by appending to it: tensors that stay are not written again.
 
@@ -175,10 +182,11 @@ def update(
 
     Raises:
         CfckError: NotFoundError for a name in ``remove`` that is not there, InvalidArgumentError
-            for a change after which load_checkpoint would refuse the file, MissingFileError,
-            IoError, and what save_file raises.
+            for a change after which load_checkpoint would refuse the file, ExistsError for a tensor
+            that files of the folder are stored against, MissingFileError, IoError, and what
+            save_file raises.
     """
-    saving = chosen(SaveBytesOptions, options, fields)
+    saving = chosen(UpdateOptions, options, fields)
     values = list(tensors.values()) if isinstance(tensors, Mapping) else []
     framework = framework_of(values[0]) if values else find_framework("numpy")
     if isinstance(remove, str):

@@ -211,7 +211,7 @@ class RefineOptions(CompressOptions, total=False):
 
 
 class SaveBytesOptions(RefineOptions, total=False):
-    """The options of save() and update(): those of SaveOptions but for the ones of whole files.
+    """The options of save(): those of SaveOptions but for the ones of files.
 
     calibration: what cfck.calibrate returns for this model, or the path of its file.
     base: tensors that whoever loads the file will have, by name: a dict, a model, or the path of a
@@ -227,9 +227,21 @@ class SaveBytesOptions(RefineOptions, total=False):
     progress: Progress | bool | None
 
 
-class SaveOptions(SaveBytesOptions, total=False):
-    """The options of save_file(), save_model() and save_checkpoint(), and but for ``verify`` and
-    ``fsync`` those of save() and update(). All may be left out.
+class UpdateOptions(SaveBytesOptions, total=False):
+    """The options of update(): those of SaveOptions but for the ones of whole files.
+
+    replace_base: replace a file, or in update() tensors, although files of the folder are stored
+        against them (``base``) and cannot be read without their values afterwards. False: that is
+        an ExistsError with the names of these files.
+    """
+
+    replace_base: bool
+
+
+class SaveOptions(UpdateOptions, total=False):
+    """The options of save_file(), save_model() and save_checkpoint(), but for ``verify`` and
+    ``fsync`` those of update(), and but for ``replace_base`` too those of save(). All may be left
+    out.
 
     verify: decode what was written and compare it before the old file is replaced; tensors that
         lose something with the values whose errors were measured.

@@ -29,6 +29,7 @@ from .kinds import (
     SaveOptions,
     StreamOptions,
     TensorOptions,
+    UpdateOptions,
 )
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -74,6 +75,7 @@ _ORDER = (
     "progress",
     "max_decoded_bytes",
     "limits",
+    "replace_base",
     "fsync",
 )
 
@@ -151,7 +153,8 @@ declare(
 )
 declare(RefineOptions, CompressOptions, size=None, rules=None)
 declare(SaveBytesOptions, RefineOptions, calibration=None, base=None, progress=None)
-declare(SaveOptions, SaveBytesOptions, verify=False, fsync=True)
+declare(UpdateOptions, SaveBytesOptions, replace_base=False)
+declare(SaveOptions, UpdateOptions, verify=False, fsync=True)
 declare(LimitOptions, threads=0, max_decoded_bytes=0, limits=None)
 declare(ReadOptions, LimitOptions, verify=True, decode="auto")
 declare(BaseOptions, base=None)

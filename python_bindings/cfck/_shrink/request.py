@@ -17,6 +17,7 @@ from .._evaluation.outputs import (
     check_integer,
     undisturbed,
 )
+from .._io.replacing import check_replaceable
 from .._options.native import check_threads
 from ..errors import InvalidArgumentError, IoError, MissingFileError
 from .batches import look_at
@@ -36,6 +37,7 @@ def job_of(model: nn.Module, filename: str, given: Mapping[str, Any]) -> Job:
         raise MissingFileError(f"there is no folder {folder} to write to", filename=folder)
     if os.path.isdir(filename):
         raise InvalidArgumentError(f"{filename} is a folder; name the file to write")
+    check_replaceable(filename, otherwise="give another name")
     if not os.access(folder, os.W_OK):
         raise IoError(f"no file can be written to {folder}: permission denied")
     check_choice("pool", given["pool"], POOLS)

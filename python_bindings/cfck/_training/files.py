@@ -131,7 +131,7 @@ def encode(
     return Encoded(*write_prepared_bytes(prepared, metadata, known, learned))  # type: ignore[arg-type]
 
 
-_OF_FILES = ("verify", "fsync")
+_OF_FILES = ("verify", "fsync", "replace_base")
 _OF_ENCODERS = ("chunk_elems", "threads", "entropy", "level", "progress")
 
 

@@ -333,7 +333,8 @@ class SpectralModel:
 
         Args:
             filename, metadata: as of cfck.torch.save_file.
-            options: chunk_elems, threads, entropy, level, progress, verify and fsync, as there.
+            options: chunk_elems, threads, entropy, level, progress, verify, fsync and replace_base,
+                as there.
 
         Raises:
             InvalidArgumentError: another option: how tensors are stored, training has chosen.

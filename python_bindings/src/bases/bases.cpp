@@ -14,6 +14,7 @@
 #include "base/run_guarded.hpp"
 #include "cfck/archive.hpp"
 #include "cfck/archive_writer.hpp"
+#include "cfck/base.hpp"
 #include "cfck/patch.hpp"
 #include "model/archive_base.hpp"
 #include "python_bindings/src/archive.hpp"
@@ -56,6 +57,19 @@ SharedBase open_base_at(const nb::bytes& path_bytes, bool verify, std::uint64_t 
       archive_options(1, verify, max_decoded_bytes, limits, nullptr, base_dirs);
   return {take(
       without_gil([&] { return run_guarded([&] { return model::open_base(path, options); }); }))};
+}
+
+std::vector<nb::bytes> dependents_at(const nb::bytes& path_bytes) {
+  const std::string path = path_of(path_bytes);
+  const auto names = take(without_gil([&] { return dependents_of(path); }));
+  std::vector<nb::bytes> as_bytes;
+  for (const std::string& name : names) as_bytes.emplace_back(name.data(), name.size());
+  return as_bytes;
+}
+
+void check_no_dependents_at(const nb::bytes& path_bytes, const std::string& otherwise) {
+  const std::string path = path_of(path_bytes);
+  take(without_gil([&] { return check_no_dependents(path, otherwise); }));
 }
 
 nb::list names_of(const ApplyReport& report) {
@@ -125,6 +139,11 @@ void bind_bases(nb::module_& module) {
       .def_prop_ro(
           "name", [](const SharedBase& shared) { return std::string(shared.base->name()); },
           "The name of the file; empty where it is none that another one can name.");
+  module.def("dependents_of", &dependents_at, "path"_a,
+             "The names of the files of its folder that are stored against a file, sorted.");
+  module.def("check_no_dependents", &check_no_dependents_at, "path"_a, "otherwise"_a,
+             "Raises ExistsError if there are such files. A path without a file has none.\n"
+             "`otherwise` says what the caller can do, besides making them stand alone.");
   module.def("apply_patch", &apply, "address"_a, "n_bytes"_a, "tensors"_a, nb::kw_only(),
              "copies"_a, "targets"_a, "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a,
              "progress"_a.none(), "total_bytes"_a,

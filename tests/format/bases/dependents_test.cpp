@@ -49,6 +49,25 @@ TEST_F(Dependents, AreTheFilesOfTheFolderThatNameIt) {
   EXPECT_EQ(of("elsewhere/step0.cfck"), Names{});
 }
 
+TEST_F(Dependents, AreNamedBeforeTheirBaseIsReplaced) {
+  const Result<void> refused = check_no_dependents(path("step0.cfck"), "wait");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kExists);
+  EXPECT_EQ(refused.error().message,
+            "'step1.cfck' and 'step1b.cfck' are stored against '" + path("step0.cfck") +
+                "', and cannot be read without its values; make them stand alone first (cfck "
+                "compact), or wait");
+  for (const char* name : {"step2b.cfck", "step2c.cfck", "step2d.cfck"}) {
+    fs::copy_file(path("step2.cfck"), path(name));
+  }
+  const std::string many = check_no_dependents(path("step1.cfck")).error().message;
+  EXPECT_NE(many.find("'step2.cfck', 'step2b.cfck', 'step2c.cfck' and 1 more are stored"),
+            std::string::npos)
+      << many;
+  expect_ok(check_no_dependents(path("step2.cfck")));
+  expect_ok(check_no_dependents(path("nowhere.cfck")));
+}
+
 TEST_F(Dependents, AreFoundFromTheFolderItself) {
   const fs::path before = fs::current_path();
   fs::current_path(folder_.path(""));

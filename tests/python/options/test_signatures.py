@@ -81,10 +81,10 @@ OF_LOADS = [
 EVERYDAY = [
     *[(getattr(module, name), OF_SAVES)
       for module in (cfck.torch, cfck.numpy) for name in ("save",)],
-    *[(getattr(module, name), [*OF_SAVES, "verify", "fsync"])
+    *[(getattr(module, name), [*OF_SAVES, "replace_base", "verify", "fsync"])
       for module in (cfck.torch, cfck.numpy) for name in ("save_file", "save_checkpoint")],
-    (cfck.torch.save_model, [*OF_SAVES, "verify", "fsync"]),
-    (cfck.update, OF_SAVES),
+    (cfck.torch.save_model, [*OF_SAVES, "replace_base", "verify", "fsync"]),
+    (cfck.update, [*OF_SAVES, "replace_base"]),
     (cfck.compress, [name for name in OF_SAVES
                      if name not in ("size", "calibration", "base", "rules", "progress")]),
     *[(module.load, [*OF_LOADS[:6], "progress"])

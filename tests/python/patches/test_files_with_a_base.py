@@ -64,7 +64,7 @@ def test_memory_of_a_base_outlives_the_call_that_names_it(steps):
 def test_another_file_of_the_name_is_refused(steps):
     arrays = {name: array.copy() for name, array in steps[0][1].items()}
     arrays["a"][5, 5] += 1
-    cfck.numpy.save_file(arrays, steps[0][0])
+    cfck.numpy.save_file(arrays, steps[0][0], replace_base=True)
     with pytest.raises(cfck.MissingBaseError, match="other values") as caught:
         cfck.numpy.load_file(steps[1][0])
     assert caught.value.record == "a"
@@ -89,7 +89,7 @@ def test_options_that_make_no_sense(steps):
     with pytest.raises(cfck.MissingFileError):
         cfck.numpy.load_file(steps[1][0], base="nowhere.cfck")
     with pytest.raises(cfck.MissingFileError):
-        cfck.numpy.save_file(steps[1][1], steps[1][0], base="nowhere.cfck")
+        cfck.numpy.save_file(steps[2][1], steps[2][0], base="nowhere.cfck")
     assert same(cfck.numpy.load_file(steps[1][0]), steps[1][1])
 
 
