@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <cstddef>
-#include <exception>
 #include <latch>
 #include <new>
 #include <thread>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/names/detail.hpp"
+#include "base/threads/exception_memory.hpp"
 
 namespace cfck::detail {
 
@@ -37,17 +37,15 @@ class ReservedPages {
   void* pages_;
 };
 
-// Starts a thread that calls `work`. What the C++ library keeps of exceptions for each thread is
-// allocated when the thread first needs it, where that library was loaded with dlopen(), as by
-// Python; and without memory glibc then ends the process. So that happens before this function
-// returns, in memory that was set aside for it. Throws std::bad_alloc, std::system_error.
+// Starts a thread that calls `work`. Before this function returns the thread has its memory for
+// exceptions, which was set aside for it. Throws std::bad_alloc, std::system_error.
 template <class Work>
 void start_worker_thread(std::vector<std::thread>& threads, Work work) {
   ReservedPages reserve;
   std::latch is_ready(1);
   threads.emplace_back([work = std::move(work), &reserve, &is_ready]() mutable {
     reserve.give_back();
-    (void)std::uncaught_exceptions();
+    take_exception_memory();
     is_ready.count_down();
     work();
   });

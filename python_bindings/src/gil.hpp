@@ -10,6 +10,8 @@
 
 #include <utility>
 
+#include "base/threads/exception_memory.hpp"
+
 namespace cfck::python {
 
 namespace nb = nanobind;
@@ -38,7 +40,9 @@ auto run_python(Call&& call) {
 // Gives up the GIL for its lifetime. Needs the GIL.
 class GilRelease {
  public:
-  GilRelease() noexcept : ends_interpreter_(ends_interpreter()), state_(PyEval_SaveThread()) {}
+  GilRelease() noexcept : ends_interpreter_(ends_interpreter()), state_(PyEval_SaveThread()) {
+    detail::take_exception_memory();  // before work that may run out of memory
+  }
   ~GilRelease();
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;

@@ -2,6 +2,7 @@
 // Tensors come as addresses; the package keeps their owners alive.
 #include <nanobind/nanobind.h>
 
+#include "base/threads/exception_memory.hpp"
 #include "cfck/options.hpp"
 #include "cfck/version.hpp"
 #include "huge_pages.hpp"
@@ -23,6 +24,7 @@ void bind_writer(nanobind::module_& module);
 
 void bind_module(nanobind::module_& module) {
   using namespace nanobind::literals;
+  detail::take_exception_memory();
   // Objects that a daemon thread has at the end are no errors of this module.
   nanobind::set_leak_warnings(false);
   module.def("library_version", &library_version);

@@ -20,6 +20,7 @@
 #include "cfck/cuda.hpp"
 #include "open_options.hpp"
 #include "paths.hpp"
+#include "sequences.hpp"
 
 namespace cfck::python {
 namespace {
@@ -64,9 +65,7 @@ std::unique_ptr<Archive> open_on_device(nb::object owner, int device, std::uintp
   return std::make_unique<Archive>(std::move(source), std::move(owner), options);
 }
 
-// The casters of nanobind let no exception out, so that the process ends where a long list does not
-// fit into memory. These functions make lists, and read them, without.
-
+// Without the casters of nanobind: see sequences.hpp.
 nb::list records_of(const Archive& archive) {
   nb::list records;
   for (const ArchiveTensor& tensor : archive.tensors().tensors()) {
@@ -79,23 +78,14 @@ nb::list records_of(const Archive& archive) {
   return records;
 }
 
-std::uint64_t number(nb::handle value) {
-  const unsigned long long found = PyLong_AsUnsignedLongLong(value.ptr());
-  if (PyErr_Occurred() != nullptr) throw nb::python_error();
-  return found;
-}
-
 // Items are tuples of numbers.
 template <class... Numbers>
-std::vector<std::tuple<Numbers...>> numbers_of(const nb::sequence& items) {
+std::vector<std::tuple<Numbers...>> tuples_of(const nb::sequence& items) {
   std::vector<std::tuple<Numbers...>> all;
   for (nb::handle item : items) {
-    if (!nb::isinstance<nb::tuple>(item) || nb::len(item) != sizeof...(Numbers)) {
-      throw nb::type_error("expected tuples of numbers");
-    }
-    const auto tuple = nb::borrow<nb::tuple>(item);
+    const nb::tuple tuple = tuple_of(item, sizeof...(Numbers));
     all.push_back([&]<std::size_t... i>(std::index_sequence<i...>) {
-      return std::tuple<Numbers...>(static_cast<Numbers>(number(tuple[i]))...);
+      return std::tuple<Numbers...>(static_cast<Numbers>(number_of(tuple[i]))...);
     }(std::index_sequence_for<Numbers...>()));
   }
   return all;
@@ -106,11 +96,11 @@ using Requests = nb::typed<nb::sequence, nb::typed<nb::tuple, int, int, int>>;
 using Records = nb::typed<nb::list, ListedRecord>;
 
 void check_sizes(const Archive& archive, const Sizes& sizes) {
-  archive.check_sizes(numbers_of<std::size_t, std::uint64_t>(sizes));
+  archive.check_sizes(tuples_of<std::size_t, std::uint64_t>(sizes));
 }
 
 void read_many(const Archive& archive, const Requests& requests, nb::object progress) {
-  archive.read_many(numbers_of<std::size_t, std::uintptr_t, std::uint64_t>(requests),
+  archive.read_many(tuples_of<std::size_t, std::uintptr_t, std::uint64_t>(requests),
                     std::move(progress));
 }
 
@@ -120,7 +110,7 @@ std::unique_ptr<BackgroundRead> start_reading(const Archive& archive,
   BackgroundRead::Batches reads;
   for (nb::handle batch : batches) {
     reads.push_back(archive.reads_of(
-        numbers_of<std::size_t, std::uintptr_t, std::uint64_t>(nb::cast<nb::sequence>(batch))));
+        tuples_of<std::size_t, std::uintptr_t, std::uint64_t>(nb::cast<nb::sequence>(batch))));
   }
   return std::make_unique<BackgroundRead>(archive, std::move(reads), std::move(owner));
 }

@@ -23,15 +23,17 @@
 #include "format/update/rewrite.hpp"
 #include "paths.hpp"
 #include "progress.hpp"
+#include "sequences.hpp"
 
 namespace cfck::python {
 namespace {
 
 using namespace nb::literals;
 
-// A tuple of name, dtype, shape, strides in elements, and address of the first element.
-using HostTensor = std::tuple<std::string, std::string, std::vector<std::uint64_t>,
-                              std::vector<std::uint64_t>, std::uintptr_t>;
+// Tuples of name, dtype, shape, strides in elements, and address of the first element.
+using HostTensors =
+    nb::typed<nb::sequence, nb::typed<nb::tuple, nb::str, nb::str, nb::typed<nb::sequence, int>,
+                                      nb::typed<nb::sequence, int>, int>>;
 // A tuple of name, dtype, shape, and read(offset_bytes, address, n_bytes).
 using DeviceTensor = std::tuple<std::string, std::string, std::vector<std::uint64_t>, nb::callable>;
 
@@ -49,9 +51,14 @@ DType dtype_of(const std::string& name) {
   return *dtype;
 }
 
-StridedTensor strided(const HostTensor& tensor) {
-  const auto& [name, dtype, shape, strides, address] = tensor;
-  return {name, dtype_of(dtype), shape, strides, reinterpret_cast<const std::byte*>(address)};
+std::vector<StridedTensor> strided(const nb::sequence& tensors) {
+  std::vector<StridedTensor> all;
+  for (nb::handle tensor : tensors) {
+    const nb::tuple items = tuple_of(tensor, 5);
+    all.push_back({text_of(items[0]), dtype_of(text_of(items[1])), numbers_of(items[2]),
+                   numbers_of(items[3]), reinterpret_cast<const std::byte*>(number_of(items[4]))});
+  }
+  return all;
 }
 
 // A tensor outside of host memory, copied range by range through Python.
@@ -90,9 +97,7 @@ class Contents {
     for (nb::handle unit : units) {
       Unit& added = units_.emplace_back();
       if (nb::isinstance<nb::list>(unit)) {
-        for (const auto& tensor : nb::cast<std::vector<HostTensor>>(unit)) {
-          added.family.push_back(strided(tensor));
-        }
+        added.family = strided(nb::borrow<nb::sequence>(unit));
         continue;
       }
       auto [name, dtype, shape, read] = nb::cast<DeviceTensor>(unit);
@@ -205,14 +210,14 @@ std::pair<nb::bytes, WriteSummary> write_bytes(const Units& units, Metadata meta
   return {sink.take(), std::move(summary)};
 }
 
-WriteSummary update_file(const nb::bytes& path_bytes, const std::vector<HostTensor>& tensors,
+WriteSummary update_file(const nb::bytes& path_bytes, const HostTensors& tensors,
                          std::vector<std::string> remove, Metadata metadata,
                          const EncodeOptions& options, bool force, nb::object progress,
                          std::uint64_t total_bytes) {
   const std::string path = path_of(path_bytes);
   Update changes;
   changes.force = force;
-  for (const auto& tensor : tensors) changes.tensors.push_back(strided(tensor));
+  changes.tensors = strided(tensors);
   changes.remove = std::move(remove);
   changes.metadata = std::move(metadata);
   Watch watch(std::move(progress), total_bytes);
