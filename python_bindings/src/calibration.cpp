@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "arguments/paths.hpp"
 #include "errors.hpp"
-#include "paths.hpp"
 
 namespace cfck::python {
 namespace {

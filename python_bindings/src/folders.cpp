@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "arguments/paths.hpp"
 #include "base/run_guarded.hpp"
 #include "errors.hpp"
 #include "model/folder/files/temporary_folder.hpp"
 #include "model/folder/written_folder.hpp"
-#include "paths.hpp"
 
 namespace cfck::python {
 namespace {

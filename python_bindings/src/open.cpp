@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "archive.hpp"
+#include "arguments/paths.hpp"
+#include "arguments/sequences.hpp"
 #include "background_read.hpp"
 #include "cfck/cuda.hpp"
 #include "open_options.hpp"
-#include "paths.hpp"
-#include "sequences.hpp"
 
 namespace cfck::python {
 namespace {

@@ -12,7 +12,7 @@
 #include "cfck/archive.hpp"
 #include "cfck/base.hpp"
 #include "errors.hpp"
-#include "paths.hpp"
+#include "arguments/paths.hpp"
 
 namespace cfck::python {
 

@@ -15,15 +15,15 @@
 #include <utility>
 #include <vector>
 
+#include "arguments/paths.hpp"
+#include "arguments/sequences.hpp"
 #include "base/run_guarded.hpp"
 #include "bytes_sink.hpp"
 #include "cfck/reader.hpp"
 #include "cfck/update.hpp"
 #include "errors.hpp"
 #include "format/update/rewrite.hpp"
-#include "paths.hpp"
 #include "progress.hpp"
-#include "sequences.hpp"
 
 namespace cfck::python {
 namespace {

@@ -18,12 +18,12 @@
 #include "cfck/patch.hpp"
 #include "model/archive_base.hpp"
 #include "python_bindings/src/archive.hpp"
+#include "python_bindings/src/arguments/paths.hpp"
+#include "python_bindings/src/arguments/sequences.hpp"
 #include "python_bindings/src/bytes_sink.hpp"
 #include "python_bindings/src/errors.hpp"
 #include "python_bindings/src/open_options.hpp"
-#include "python_bindings/src/paths.hpp"
 #include "python_bindings/src/progress.hpp"
-#include "python_bindings/src/sequences.hpp"
 
 namespace cfck::python {
 namespace {

@@ -279,47 +279,6 @@ def test_leftovers_are_removed_and_other_files_are_not(tmp_path):
     assert sorted(os.listdir(tmp_path)) == sorted([*others, *mine])
 
 
-def test_links_to_files_elsewhere_leave_these_alone(tmp_path):
-    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
-    folder.mkdir()
-    elsewhere.write_text("mine")
-    (folder / "weights.lock").symlink_to(elsewhere)
-    with pytest.raises(cfck.IoError, match=r"cannot write to .*weights\.lock"):
-        Publisher(folder)
-    (folder / "weights.lock").unlink()
-    with Publisher(folder, keyframe_every=3) as publisher:
-        for version in range(1, 6):
-            for name in (
-                f"weights-{version}.cfck", f".weights-{version}.cfck.cfck-sync-unfinished",
-                ".weights-manifest.json.cfck-sync-unfinished",
-            ):  # fmt: skip
-                (folder / name).symlink_to(elsewhere)
-            publisher.publish(arrays(version))
-    assert elsewhere.read_text() == "mine"
-    model = {}
-    assert Follower(folder, framework="np").poll(model) == 5
-    assert_equal(model, arrays(5))
-
-
-def test_manifests_have_a_longest_size(tmp_path, monkeypatch):
-    """The largest that a publisher can write is one that followers read."""
-    import cfck._sync.manifest as module
-    import cfck._sync.publisher as publishing
-
-    entries, version = [], module._MAX_VERSION - 2 * module.MAX_KEPT
-    for number in range(2 * module.MAX_KEPT):
-        kind = (module.PATCH, version + number - 1) if number else (module.KEYFRAME, None)
-        entries.append(module.Entry(version + number, *kind, 10**18, "0" * 64))
-    manifest = module.Manifest("n" * 100, "0" * 32, tuple(entries))
-    assert len(manifest.encoded()) < module.MAX_BYTES
-    monkeypatch.setattr(publishing, "MAX_KEPT", 3)
-    with Publisher(tmp_path, keyframe_every=10**9) as publisher:
-        for version in range(1, 12):
-            publisher.publish(arrays(version))
-            assert len(versions(tmp_path)) <= 6
-    assert "patch" in kinds(tmp_path).values()
-
-
 def test_without_its_manifest_nothing_is_removed_before_there_is_a_newer_version(tmp_path):
     with Publisher(tmp_path) as publisher:
         for version in (1, 2, 3):
