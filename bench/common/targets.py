@@ -11,9 +11,9 @@ FAILED, PASSED, REACHED, SKIPPED, TOLD = "FAIL", "pass", "aim reached", "skipped
 
 @dataclass(frozen=True)
 class Goal:
-    """What a number must reach and what it aims at; `text` turns either into words."""
+    """What a number must reach (None: nothing) and what it aims at; `text` says either in words."""
 
-    must: float
+    must: float | None
     aim: float
     smaller: bool = False  # is better
     text: Callable[[float], str] = "{:.4g}".format
@@ -23,10 +23,14 @@ class Goal:
         sign = -1 if self.smaller else 1
         if sign * value >= sign * self.aim:
             return REACHED
+        if self.must is None:
+            return TOLD
         return PASSED if sign * value >= sign * self.must else FAILED
 
-    def describe(self, bound: float) -> str:
+    def describe(self, bound: float | None) -> str:
         """One of the two bounds in words."""
+        if bound is None:
+            return "-"
         return f"{'at most' if self.smaller else 'at least'} {self.text(bound)}"
 
 

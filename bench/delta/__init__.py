@@ -1,1 +1,1 @@
-"""The HDF5 filter of cfck beside those of hdf5plugin."""
+"""Patches between the steps of a training, beside what weights are sent with today."""

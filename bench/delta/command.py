@@ -1,6 +1,6 @@
-"""Measures codec delta on real steps of AdamW, beside what weights are sent with today: a table.
+"""Measures patches between real steps of AdamW, beside what weights are sent with today.
 
-    CFCK_DATA=/path/to/data python bench delta --build build -o bench/results
+    CFCK_DATA=/path/to/data python bench delta -o bench/results
 
 bench/README.md says what the rows are.
 """
@@ -8,166 +8,178 @@ bench/README.md says what the rows are.
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from common import data, report
+from safetensors.torch import save_file
+
+from common import report
 from common.driver import Benchmark
 from common.targets import COLUMNS as TARGET_COLUMNS
 from common.targets import Goal, Targets
-from delta import training
+from delta import codec_alone, pairs, peers, sizes, speeds, training
+from delta.pairs import Pair
 
-RATES = (1e-6, 3e-6, 1e-5, 1e-4)
-MEASURED = [
-    "data",
-    "changed",
-    "dense / delta",
-    "XOR + zstd-1",
-    "planes + zstd-1",
-    "XOR + zstd-19",
-    "planes + zstd-19",
-    "index + value",
-    "make GB/s",
-    "apply GB/s",
-    "XOR + zstd-1: make",
-    "apply",
-]
+RATES = (1e-6, 3e-6, 1e-5)
+F32_RATES = (1e-6, 1e-5, 1e-4)
+# A learning rate with which a step changes about 1 % of the values in BF16.
+ONE_PER_CENT = 2e-6
+LARGE_BYTES = 1 << 28
+LAYOUTS = {"large tensors": False, "small tensors": True}
+GOALS_OF_SPEED = {speeds.MAKE: Goal(2.5, 2.5), speeds.APPLY: Goal(4.0, 4.0)}
+FASTER = Goal(1.0, 1.0)
+SPEED_COLUMNS = ["data", "changed", "what", *speeds.COLUMNS]
+
+
+def _megabytes(n_bytes: float) -> str:
+    return f"{n_bytes / 1e6:.1f} MB"
+
+
+MEMORY = Goal(64e6, 64e6, smaller=True, text=_megabytes)
 
 
 class Delta(Benchmark):
-    """Bytes of peers for each byte of codec delta, and speeds."""
+    """Bytes, speeds and memory of patches."""
 
     name = "delta"
 
     def __init__(self, options: argparse.Namespace, scratch: Path) -> None:
-        """An empty table."""
+        """Empty tables."""
         super().__init__(options, scratch)
-        self.pairs = options.pairs or scratch
+        self.pairs = options.pairs
         self.pairs.mkdir(parents=True, exist_ok=True)
-        self.lines: list[list[str]] = []
-        self.targets = Targets()
+        self.seeds = options.seeds[:1] if options.quick else options.seeds
+        self.size_lines: list[list[str]] = []
+        self.speed_lines: list[list[str]] = []
+        self.codec_lines: list[list[str]] = []
+        self.targets = Targets(are_judged=not options.quick)
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
         """Adds where programs and weights are."""
         super().add_options(parser)
-        parser.add_argument("--build", type=Path, default=Path("build"), help="the build folder")
-        parser.add_argument("--pairs", type=Path, help="folder that keeps the trained weights")
-        parser.add_argument("--seed", type=int, default=1, help="of the batches (default: 1)")
-
-    def compare(self, name: str, base: Path, values: Path) -> dict[str, float]:
-        """Runs the program on a pair of files; bytes of peers for each of ours."""
-        repetitions = "3" if self.options.quick else "30"
-        program = self.options.build / "bench" / "delta_bench"
-        command = [program, "--repetitions", repetitions, base, values]
-        found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-        ours = found["delta_bytes"]
-        times: dict[str, float] = {
-            key.removesuffix("_bytes"): count / ours
-            for key, count in found.items()
-            if key.endswith("_bytes")
-        }
-        speeds = [
-            found[f"{key}_gb_s"]
-            for key in (
-                "make_with_digests",
-                "apply_with_digests",
-                "xor_zstd1_make",
-                "xor_zstd1_apply",
-            )
-        ]
-        peers = ["xor_zstd1", "planes_zstd1", "xor_zstd19", "planes_zstd19", "index_value"]
-        self.lines.append(
-            [name, f"{100 * found['changed']:.2f} %", f"{times['dense']:.1f}"]
-            + [f"{times[peer]:.2f}" for peer in peers]
-            + [f"{speed:.2f}" for speed in speeds]
+        build = Path("build")
+        parser.add_argument("--build", type=Path, default=build, help="the build folder, for codec")
+        parser.add_argument(
+            "--pairs",
+            type=Path,
+            default=build / "delta-pairs",
+            help="folder that keeps the trained weights (default: build/delta-pairs)",
         )
-        self.say(" | ".join(self.lines[-1]))
-        return times | {"changed": found["changed"], "make": speeds[0], "apply": speeds[1]}
+        parser.add_argument(
+            "--seeds",
+            type=lambda text: [int(seed) for seed in text.split(",")],
+            default=[1, 2],
+            help="of the batches (default: 1,2)",
+        )
+        parser.add_argument(
+            "--repetitions", type=int, default=11, help="runs of speed, in turns (default: 11)"
+        )
 
-    def each_step(
-        self, kind: str, judge: Callable[[str, float, int, dict[str, float]], None]
+    def of_training(self, kind: str, rate: float, n_steps: int, seed: int) -> Pair:
+        """A pair of the folder of trained weights."""
+        return pairs.of_training(kind, rate, n_steps, seed, self.pairs)
+
+    def sizes_of(
+        self, row: str, pair: Pair, wanted: Sequence[str], musts: Callable[[float], Any]
     ) -> None:
-        """Compares the weights of all rates and steps, as `kind`."""
-        for rate in RATES:
-            base, *others = training.train(rate, self.options.seed, self.pairs)
-            old = training.cast(base, kind, base, self.scratch)
-            for n, path in zip(training.STEPS, others, strict=True):
-                name = f"{kind}, {rate:.0e}, {n}"
-                judge(
-                    name,
-                    rate,
-                    n,
-                    self.compare(name, old, training.cast(path, kind, base, self.scratch)),
-                )
+        """Measures and judges a pair; `musts` are told the share of values that changed."""
+        found = sizes.measure(pair, wanted)
+        self.size_lines.append(found.line())
+        self.say(" | ".join(self.size_lines[-1]))
+        sizes.judge(row, found, musts(found.changed), self.targets)
 
     def bf16(self) -> None:
         """Casts of master weights, as samplers have them."""
+        steps = [(rate, n) for rate in RATES for n in training.STEPS] + [(1e-4, 8)]
+        for seed in self.seeds:
+            for rate, n in steps:
 
-        def judge(name: str, rate: float, n: int, times: dict[str, float]) -> None:
-            if rate >= 1e-4:
-                if n == 8:
-                    self.targets.judge(
-                        "bf16", name, "bytes / ours", times["xor_zstd1"], Goal(1.9, 1.95)
-                    )
-                return
-            least = 2.4 if times["changed"] <= 0.1 else 2.2
-            for peer, must in (("xor_zstd1", least), ("planes_zstd19", 1.5), ("index_value", 5.0)):
-                self.targets.judge(
-                    "bf16", name, "bytes / ours", times[peer], Goal(must, must * 1.2), peer
-                )
-            if rate == 1e-6 and n == 1:
-                self.targets.judge("bf16", name, "make GB/s", times["make"], Goal(2.5, 3.0))
-                self.targets.judge("bf16", name, "apply GB/s", times["apply"], Goal(4.0, 5.0))
+                def musts(changed: float, rate: float = rate) -> dict[str, float]:
+                    return sizes.musts_of_bf16(rate, changed)
 
-        self.each_step("bf16", judge)
+                self.sizes_of("bf16", self.of_training("bf16", rate, n, seed), peers.ALL, musts)
 
     def f32(self) -> None:
         """Master weights after a step."""
-
-        def judge(name: str, rate: float, n: int, times: dict[str, float]) -> None:
-            if n == 1:
-                for peer, must in (("xor_zstd19", 1 / 0.8), ("planes_zstd19", 1 / 0.93)):
-                    self.targets.judge(
-                        "f32", name, "bytes / ours", times[peer], Goal(must, must * 1.05), peer
-                    )
-
-        self.each_step("f32", judge)
-
-    def quantised(self, kind: str) -> None:
-        """Codes of eight and four bits."""
-
-        def judge(name: str, rate: float, n: int, times: dict[str, float]) -> None:
-            self.targets.judge(
-                kind, name, "bytes / ours", times["xor_zstd1"], Goal(2.0, 2.4), "xor_zstd1"
-            )
-
-        self.each_step(kind, judge)
+        for seed in self.seeds:
+            for rate in F32_RATES:
+                pair = self.of_training("f32", rate, 1, seed)
+                self.sizes_of("f32", pair, peers.OF_BYTES, lambda _: sizes.MUSTS_OF_F32_STEP)
 
     def weights(self) -> None:
-        """Fifty steps of a training."""
-        paths = []
-        for step in ("00950", "01000"):
-            state = training.load_file(data.data_path(f"gpt_step{step}.safetensors"))
-            path = self.scratch / f"gpt-{step}.safetensors"
-            own = {name: value for name, value in state.items() if name.startswith("model.")}
-            training.save_file(training.matrices(own), path)
-            paths.append(path)
-        times = self.compare("f32, 50 steps", *paths)
-        for peer, must in (("xor_zstd19", 1 / 0.82), ("planes_zstd19", 1 / 0.96)):
-            self.targets.judge(
-                "weights", "950 to 1000", "bytes / ours", times[peer], Goal(must, must * 1.02), peer
-            )
+        """Master weights after fifty steps of the training that made the data."""
+        pair = pairs.of_checkpoints(950, 1000)
+        self.sizes_of("weights", pair, peers.OF_BYTES, lambda _: sizes.MUSTS_OF_F32_STEPS)
+
+    def codes(self, kind: str) -> None:
+        """Codes of eight and four bits."""
+        for seed in self.seeds:
+            for rate in RATES:
+                for n in training.STEPS:
+                    pair = self.of_training(kind, rate, n, seed)
+                    self.sizes_of(kind, pair, peers.OF_BYTES, lambda _: sizes.MUSTS_OF_CODES)
+
+    def large(self, *, apart: bool) -> Pair:
+        """Casts to BF16 of which about 1 % changes in a step."""
+        pair = self.of_training("bf16", ONE_PER_CENT, 1, self.seeds[0])
+        return pairs.enlarged(pair, LARGE_BYTES // (8 if self.options.quick else 1), apart=apart)
+
+    def speed(self) -> None:
+        """Patches of a large model, made and applied with one thread."""
+        for layout, apart in LAYOUTS.items():
+            pair = self.large(apart=apart)
+            found = speeds.compare(pair, 2 if self.options.quick else self.options.repetitions)
+            for what, goal in GOALS_OF_SPEED.items():
+                speed = found[what]
+                times = speed.ours / speed.peer
+                self.targets.judge("speed", layout, f"{what}, GB/s", speed.ours, goal)
+                self.targets.judge("speed", layout, f"{what}, times", times, FASTER, speeds.PEER)
+                changed = f"{100 * pair.changed():.2f} %"
+                self.speed_lines.append([layout, changed, what, *speed.cells()])
+                self.say(" | ".join(self.speed_lines[-1]))
+
+    def memory(self) -> None:
+        """The peak of a process that applies a patch, beyond the model and the patch."""
+        program = Path(__file__).with_name("memory_run.py")
+        for layout, apart in LAYOUTS.items():
+            pair = self.large(apart=apart)
+            weights, patch = self.scratch / "old.safetensors", self.scratch / "patch.cfck"
+            save_file(dict(pair.old), weights)
+            patch.write_bytes(sizes.patch_of(pair))
+            for threads in (1, 2):
+                command = [sys.executable, program, weights, patch, str(threads)]
+                done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+                what = f"peak of apply, {threads} thread{'s' if threads > 1 else ''}"
+                against = f"a model of {_megabytes(weights.stat().st_size)}"
+                self.targets.judge("memory", layout, what, int(done.stdout), MEMORY, against)
+                self.say(" | ".join(self.targets.lines[-1]))
+
+    def codec(self) -> None:
+        """The codec alone, for information."""
+        program = self.options.build / "bench" / "delta_bench"
+        if not program.is_file():
+            self.targets.skip("codec", "-", "delta_bench is not built in the folder of --build")
+            return
+        subjects = [self.of_training("bf16", rate, 1, self.seeds[0]) for rate in RATES]
+        subjects += [self.of_training("f32", 1e-6, 1, self.seeds[0]), self.large(apart=False)]
+        for pair in subjects:
+            repetitions = 3 if self.options.quick or pair is subjects[-1] else 30
+            self.codec_lines.append(codec_alone.measure(program, pair, repetitions, self.scratch))
+            self.say(" | ".join(self.codec_lines[-1]))
 
     rows: ClassVar[Mapping[str, Callable[[Any], None]]] = {
         "bf16": bf16,
         "f32": f32,
-        "f8": lambda self: self.quantised("f8"),
-        "int4": lambda self: self.quantised("int4"),
         "weights": weights,
+        "f8": lambda self: self.codes("f8"),
+        "int4": lambda self: self.codes("int4"),
+        "speed": speed,
+        "memory": memory,
+        "codec": codec,
     }
 
     def fail(self, row: str, reason: str) -> None:
@@ -178,12 +190,22 @@ class Delta(Benchmark):
         """Whether a target was missed."""
         return self.targets.failed()
 
+    def facts(self) -> dict[str, str]:
+        """The versions of the peers."""
+        versions = ", ".join(f"{name} {version}" for name, version in peers.versions().items())
+        return {"peers": versions}
+
     def files(self, facts: dict[str, str], command: str) -> dict[str, str]:
         """One page."""
-        head = report.page_head("Codec delta", command, facts)
         body = ["", "## Targets", "", report.markdown_table(TARGET_COLUMNS, self.targets.lines)]
-        body += ["## Measurements", "", "Columns of peers: their bytes for each byte of ours.", ""]
-        body += [report.markdown_table(MEASURED, self.lines)]
+        for title, columns, lines in (
+            ("Bytes", sizes.COLUMNS, self.size_lines),
+            ("Speeds", SPEED_COLUMNS, self.speed_lines),
+            ("The codec alone", codec_alone.COLUMNS, self.codec_lines),
+        ):
+            if lines:
+                body += [f"## {title}", "", report.markdown_table(columns, lines)]
+        head = report.page_head("Patches between checkpoints", command, facts)
         return {f"delta-{report.file_stem(facts)}.md": "\n".join([*head, *body])}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -64,11 +65,29 @@ def matrices(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.float().contiguous() for name, value in weights.items() if value.ndim > 1}
 
 
+def load(path: Path) -> dict[str, Tensor]:
+    """Weights that `train` has saved, in the order of the model's."""
+    found = load_file(path)
+    return {name: found[name] for name in Gpt().state_dict() if name in found}
+
+
 def train(rate: float, seed: int, folder: Path) -> list[Path]:
-    """Trains at a learning rate; the files of the weights after FIRST steps, and STEPS later."""
+    """Trains at a learning rate; the files of the weights after FIRST steps, and STEPS later.
+
+    A run whose files are all in `folder` is not repeated.
+    """
     paths = [folder / f"seed{seed}-{rate:.0e}-{FIRST + n}.safetensors" for n in (0, *STEPS)]
     if all(path.exists() for path in paths):
         return paths
+    by_step = {FIRST + n: path for n, path in zip((0, *STEPS), paths, strict=True)}
+    for step, weights in _weights_of_steps(rate, seed):
+        if step in by_step:
+            _save(weights, by_step[step])
+    return paths
+
+
+def _weights_of_steps(rate: float, seed: int) -> Iterator[tuple[int, dict[str, Tensor]]]:
+    """The matrices after every step, on from the checkpoint with the state of its optimizer."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     state = load_file(data.data_path(CHECKPOINT))
@@ -93,29 +112,11 @@ def train(rate: float, seed: int, folder: Path) -> list[Path]:
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if step - FIRST in (0, *STEPS):
-            path = folder / f"seed{seed}-{rate:.0e}-{step}.safetensors"
-            save_file(matrices(model.state_dict()), path)
-    return paths
+        yield step, matrices(model.state_dict())
 
 
-def cast(path: Path, kind: str, base: Path, folder: Path) -> Path:
-    """The weights as `kind`; scales of F8 (rows) and int4 (groups of 64) are those of `base`."""
-    out = folder / f"{kind}-{path.name}"
-    cast_ones: dict[str, Tensor] = {}
-    scales = load_file(base)
-    for name, value in load_file(path).items():
-        if kind == "bf16":
-            cast_ones[name] = value.to(torch.bfloat16)
-        elif kind == "f8":
-            scale = scales[name].abs().amax(dim=1, keepdim=True) / 448
-            cast_ones[name] = (value / scale).clamp(-448, 448).to(torch.float8_e4m3fn)
-        elif kind == "int4":
-            scale = scales[name].reshape(-1, 64).abs().amax(dim=1, keepdim=True) / 7
-            codes = (value.reshape(-1, 64) / scale).round().clamp(-8, 7) + 8
-            halves = codes.reshape(-1, 2).to(torch.uint8)
-            cast_ones[name] = halves[:, 0] | halves[:, 1] << 4
-        else:
-            cast_ones[name] = value
-    save_file(cast_ones, out)
-    return out
+def _save(weights: dict[str, Tensor], path: Path) -> None:
+    """Under its name only when it is whole, as a run that is cut off is made again."""
+    unfinished = path.with_suffix(".unfinished")
+    save_file(weights, unfinished)
+    unfinished.replace(path)
