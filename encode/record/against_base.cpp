@@ -68,16 +68,34 @@ Result<void> RecordEncoder::hold_difference(ChunkedRecord& record, ChunkResult r
     return progress_.check_cancelled(record.plan.name);
   }
   state.difference_bytes += costs_.chunk(record.plan.geometry, result.sealed.coded.payload.size());
-  state.lossless_bytes += result.lossless_bytes;
+  state.lossless_bytes += result.lossless_bytes.value_or(0);
   record.held.push_back(std::move(result));
   return state.difference_bytes > kMaxHeldBytes ? decide_difference(record)
                                                 : progress_.check_cancelled(record.plan.name);
 }
 
+// Chunks that were not estimated count once the others do not decide: the result is that of all.
+Result<bool> RecordEncoder::is_difference_smaller(ChunkedRecord& record) {
+  AgainstBase& state = *record.against_base;
+  const std::uint64_t n_bytes = state.difference_bytes + costs_.base_entry_bytes;
+  WorkerMemory& memory = executor_->caller_memory();
+  for (std::uint64_t chunk = 0; chunk < record.held.size(); ++chunk) {
+    if (is_clearly_smaller(n_bytes, state.lossless_bytes)) {
+      break;
+    }
+    if (!record.held[chunk].lossless_bytes) {
+      CFCK_TRY_ASSIGN(const ByteView values, read_chunk(record.plan, chunk, memory));
+      CFCK_TRY_ASSIGN(const std::uint64_t lossless_bytes,
+                      estimate_lossless(record.plan, chunk, values, memory));
+      state.lossless_bytes += lossless_bytes;
+    }
+  }
+  return is_clearly_smaller(n_bytes, state.lossless_bytes);
+}
+
 Result<void> RecordEncoder::decide_difference(ChunkedRecord& record) {
   AgainstBase& state = *record.against_base;
-  state.is_smaller =
-      is_clearly_smaller(state.difference_bytes + costs_.base_entry_bytes, state.lossless_bytes);
+  CFCK_TRY_ASSIGN(state.is_smaller, is_difference_smaller(record));
   std::vector<ChunkResult> held = std::exchange(record.held, {});
   for (ChunkResult& result : held) {
     if (*state.is_smaller) {

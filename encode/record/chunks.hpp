@@ -19,13 +19,15 @@ struct RecordEncoder::ChunkResult {
   LeafEdges edges;
   LeafEdges base_edges;       // of what it is stored against, where the record builds its digest
   codec::ErrorTotals errors;  // for lossy codecs
-  std::uint64_t lossless_bytes = 0;  // estimated, while it is open whether differences are smaller
+  // Estimated, while it is open whether differences are smaller; absent where these are so few that
+  // the estimate is hardly needed.
+  std::optional<std::uint64_t> lossless_bytes;
 };
 
 // What is known so far of a record that may be stored against a base.
 struct RecordEncoder::AgainstBase {
   std::uint64_t difference_bytes = 0;
-  std::uint64_t lossless_bytes = 0;  // estimated
+  std::uint64_t lossless_bytes = 0;  // estimated, of the chunks that were
   // The decision. Chunks that come after a refusal are dropped.
   std::optional<bool> is_smaller;
 };

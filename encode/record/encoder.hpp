@@ -57,6 +57,7 @@ class RecordEncoder {
   // clearly smaller than lossless. Returns whether it did.
   Result<bool> encode_against_base(const SharedRecord& record);
   Result<void> hold_difference(ChunkedRecord& record, ChunkResult result);
+  Result<bool> is_difference_smaller(ChunkedRecord& record);
   // Hands the chunks that were held to the sink, or drops them.
   Result<void> decide_difference(ChunkedRecord& record);
   Result<void> submit_raw(const SharedRecord& record);

@@ -27,38 +27,87 @@ inline unsigned select_bit(std::uint64_t mask, std::uint64_t rank) {
 #endif
 }
 
-// Takes the units of a block from what is left before the next change of each class, where it is
-// behind the block. Returns a bit for each class where it is not.
-CFCK_INLINE unsigned pass_block(const ClassMasks& masks, unsigned n_classes, std::uint64_t* left) {
+// What is left before the next change of each class, while blocks are passed.
 #if defined(__AVX512VPOPCNTDQ__)
-  unsigned found = 0;
-  for (unsigned c = 0; c < n_classes; c += 8) {
-    const auto some = static_cast<__mmask8>((1u << (n_classes - c < 8 ? n_classes - c : 8)) - 1);
-    const __m512i before = _mm512_loadu_si512(left + c);
-    const __m512i n = _mm512_popcnt_epi64(_mm512_maskz_loadu_epi64(some, masks.data() + c));
-    const __mmask8 here = _mm512_mask_cmplt_epu64_mask(some, before, n);
-    _mm512_storeu_si512(left + c,
-                        _mm512_mask_sub_epi64(before, static_cast<__mmask8>(~here), before, n));
-    found |= static_cast<unsigned>(here) << c;
-  }
-  return found;
-#else
-  unsigned found = 0;
-  for (unsigned c = 0; c < n_classes; ++c) {
-    const auto n = static_cast<std::uint64_t>(std::popcount(masks[c]));
-    const bool is_here = left[c] < n;
-    left[c] -= is_here ? 0 : n;
-    found |= (is_here ? 1u : 0u) << c;
-  }
-  return found;
-#endif
-}
+// In registers, eight classes in each: a class that is set would be stored as one word, and vectors
+// that are loaded right behind that wait for the store.
+class UnitsLeft {
+ public:
+  UnitsLeft(const std::uint64_t* left, unsigned n_classes)
+      : low_(_mm512_loadu_si512(left)),
+        high_(_mm512_loadu_si512(left + 8)),
+        used_((1u << n_classes) - 1) {}
 
-// Reads the difference of a changed unit of class c, and sets what is left before the next one.
-// Returns false where they are invalid.
+  // Takes the units of a block from it, where the change is behind the block. Returns a bit for
+  // each class where it is not.
+  CFCK_INLINE unsigned pass_block(const ClassMasks& masks) {
+    unsigned found = pass_eight(masks.data(), used_ & 0xff, low_);
+    if (used_ > 0xff) {
+      found |= pass_eight(masks.data() + 8, used_ >> 8, high_) << 8;
+    }
+    return found;
+  }
+  CFCK_INLINE std::uint64_t of(unsigned c) const {
+    const __m512i all = _mm512_permutex2var_epi64(low_, _mm512_set1_epi64(c), high_);
+    return static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm512_castsi512_si128(all)));
+  }
+  CFCK_INLINE void set(unsigned c, std::uint64_t n) {
+    const unsigned bit = 1u << c;
+    const auto word = static_cast<long long>(n);
+    low_ = _mm512_mask_set1_epi64(low_, static_cast<__mmask8>(bit), word);
+    high_ = _mm512_mask_set1_epi64(high_, static_cast<__mmask8>(bit >> 8), word);
+  }
+  void store(std::uint64_t* left) const {
+    _mm512_storeu_si512(left, low_);
+    _mm512_storeu_si512(left + 8, high_);
+  }
+
+ private:
+  static CFCK_INLINE unsigned pass_eight(const std::uint64_t* masks, unsigned used, __m512i& left) {
+    const auto some = static_cast<__mmask8>(used);
+    const __m512i n = _mm512_popcnt_epi64(_mm512_maskz_loadu_epi64(some, masks));
+    const __mmask8 here = _mm512_mask_cmplt_epu64_mask(some, left, n);
+    left = _mm512_mask_sub_epi64(left, static_cast<__mmask8>(~here), left, n);
+    return here;
+  }
+
+  __m512i low_;
+  __m512i high_;
+  const unsigned used_;  // a bit for each class
+};
+static_assert(kMaxDeltaClasses == 16);
+#else
+class UnitsLeft {
+ public:
+  UnitsLeft(const std::uint64_t* left, unsigned n_classes) : n_classes_(n_classes) {
+    std::memcpy(left_, left, sizeof(left_));
+  }
+
+  CFCK_INLINE unsigned pass_block(const ClassMasks& masks) {
+    unsigned found = 0;
+    for (unsigned c = 0; c < n_classes_; ++c) {
+      const auto n = static_cast<std::uint64_t>(std::popcount(masks[c]));
+      const bool is_here = left_[c] < n;
+      left_[c] -= is_here ? 0 : n;
+      found |= (is_here ? 1u : 0u) << c;
+    }
+    return found;
+  }
+  std::uint64_t of(unsigned c) const { return left_[c]; }
+  void set(unsigned c, std::uint64_t n) { left_[c] = n; }
+  void store(std::uint64_t* left) const { std::memcpy(left, left_, sizeof(left_)); }
+
+ private:
+  std::uint64_t left_[kMaxDeltaClasses];
+  const unsigned n_classes_;
+};
+#endif
+
+// Reads the difference of a changed unit of class c, and what is left before the next one. Returns
+// false where they are invalid.
 template <class Word>
-bool read_change(SparseReader& in, const UnitWords<Word>& words, SparseWalk& walk, unsigned c,
-                 Word& difference) {
+CFCK_INLINE bool read_change(SparseReader& in, const UnitWords<Word>& words, const SparseWalk& walk,
+                             unsigned c, Word& difference, std::uint64_t& left) {
   const unsigned width = walk.widths[c];
   const std::uint64_t window = in.peek();
   const bool is_negative = (window & 1) != 0;
@@ -74,7 +123,7 @@ bool read_change(SparseReader& in, const UnitWords<Word>& words, SparseWalk& wal
     }
     --gap;
   }
-  walk.left[c] = gap;
+  left = gap;
   difference = words.with_sign(static_cast<Word>(magnitude), is_negative);
   return !in.is_past_end();
 }
@@ -84,27 +133,29 @@ bool apply_sparse(const ClassMasks* masks, std::size_t n_blocks, SparseWalk& wal
                   std::byte* values) {
   const UnitWords<Word> words(walk.format);
   SparseReader in(walk.bits, walk.position, walk.end);
+  UnitsLeft all_left(walk.left.data(), walk.n_classes);
   for (std::size_t b = 0; b < n_blocks; ++b) {
-    for (unsigned found = pass_block(masks[b], walk.n_classes, walk.left.data()); found != 0;
-         found &= found - 1) {
+    for (unsigned found = all_left.pass_block(masks[b]); found != 0; found &= found - 1) {
       const auto c = static_cast<unsigned>(std::countr_zero(found));
       const std::uint64_t mask = masks[b][c];
       const auto n = static_cast<std::uint64_t>(std::popcount(mask));
+      std::uint64_t left = all_left.of(c);
       std::uint64_t n_done = 0;
       do {
-        n_done += walk.left[c];
+        n_done += left;
         std::byte* const at = values + (b * kDeltaBlock + select_bit(mask, n_done)) * sizeof(Word);
         Word difference;
-        if (!read_change(in, words, walk, c, difference)) {
+        if (!read_change(in, words, walk, c, difference, left)) {
           return false;
         }
         const Word unit = words.apply(load_word<Word>(at), difference);
         std::memcpy(at, &unit, sizeof(unit));
         ++n_done;
-      } while (walk.left[c] < n - n_done);
-      walk.left[c] -= n - n_done;
+      } while (left < n - n_done);
+      all_left.set(c, left - (n - n_done));
     }
   }
+  all_left.store(walk.left.data());
   walk.position = in.position();
   return true;
 }
