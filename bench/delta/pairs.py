@@ -85,7 +85,7 @@ def of_checkpoints(first: int, second: int) -> Pair:
     return Pair(f"f32, {first} to {second}", old, new)
 
 
-def enlarged(pair: Pair, n_bytes: int, *, apart: bool) -> Pair:
+def enlarged(pair: Pair, n_bytes: int, *, apart: bool, first: int = 0) -> Pair:
     """At least `n_bytes` of each side, made of copies of each tensor.
 
     Every copy is rotated by another number of elements, so that no two are equal and changes are
@@ -93,6 +93,7 @@ def enlarged(pair: Pair, n_bytes: int, *, apart: bool) -> Pair:
 
     Args:
         apart: copies are tensors of their own; else they are one large tensor.
+        first: the number of the first copy: those of other numbers are other tensors.
     """
     size = sum(tensor.numel() * tensor.element_size() for tensor in pair.old.values())
     n_copies = -(-n_bytes // size)
@@ -101,7 +102,7 @@ def enlarged(pair: Pair, n_bytes: int, *, apart: bool) -> Pair:
         found: dict[str, Tensor] = {}
         for name, tensor in tensors.items():
             flat = tensor.reshape(-1)
-            turned = [flat.roll(1 + 8191 * i) for i in range(n_copies)]
+            turned = [flat.roll(1 + 8191 * (first + i)) for i in range(n_copies)]
             if apart:
                 found |= {f"{i}.{name}": one.reshape(tensor.shape) for i, one in enumerate(turned)}
             else:

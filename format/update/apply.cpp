@@ -245,7 +245,7 @@ Result<void> Application::prove(const ReadProgress& progress) {
   if (proven) {
     CFCK_TRY(check_digests());
     CFCK_TRY(decode_views());
-    reserve_ = std::make_unique<std::byte[]>(kReserveBytes);
+    reserve_ = std::make_unique_for_overwrite<std::byte[]>(kReserveBytes);
     return {};
   }
   const ErrorCode code = proven.error().code;

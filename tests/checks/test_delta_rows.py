@@ -163,9 +163,10 @@ def test_the_program_of_the_codec_becomes_a_row(tmp_path):
 
 def test_speeds_are_those_of_the_best_runs():
     speeds = pytest.importorskip("delta.speeds")
-    speed = speeds.Speed(3 * 10**9, {speeds.OURS: [3.0, 1.0, 2.0], speeds.PEER: [2.0, 2.0, 1.5]})
+    runs = {speeds.OURS: [[2.0, 0.5, 1.0], [1.0, 0.5, 1.0]], speeds.PEER: [[1.0], [0.5]]}
+    speed = speeds.Speed(3 * 10**9, runs)
     assert (speed.ours, speed.peer) == (3.0, 2.0)
-    assert speed.cells() == ["3.00", "2.00", "1.50", "1.50"]
+    assert speed.cells() == ["3.00", "2.00", "1.50", "2.00"]
 
 
 def test_the_peer_of_the_speeds_gives_the_new_values():
@@ -181,7 +182,8 @@ def test_speeds_compare_and_check_what_is_applied():
     speeds = pytest.importorskip("delta.speeds")
     pair = step()
     before = pairs.bytes_of(pair.old).copy()
-    found = speeds.compare(pair, 2)
-    assert all(len(runs) == 2 for speed in found.values() for runs in speed.seconds.values())
-    assert found[speeds.MAKE].n_bytes == before.size
+    found = speeds.compare([pair, pair], 3)
+    for speed in found.values():
+        assert speed.n_bytes == 2 * before.size
+        assert all(len(part) == 3 for runs in speed.seconds.values() for part in runs)
     assert (pairs.bytes_of(pair.old) == before).all()
