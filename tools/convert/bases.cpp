@@ -1,7 +1,6 @@
 #include "tools/convert/bases.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <utility>
@@ -57,12 +56,7 @@ Result<void> check_base_of_output(const ConvertOptions& options, const std::stri
 Result<void> check_dependents(const ConvertOptions& options, const std::string& output) {
   std::error_code ignored;
   if (options.replace_base || !fs::is_regular_file(output, ignored)) return {};
-  CFCK_TRY_ASSIGN(const std::vector<std::string> dependents, dependents_of(output));
-  if (dependents.empty()) return {};
-  return exists_already(fmt::format(
-      "'{}' is the base of {} beside it, which cannot be read without it; choose another output, "
-      "run cfck compact on what depends on it, or give it up with --replace-base",
-      escaped(output), escaped(fmt::format("{}", fmt::join(dependents, ", ")))));
+  return check_no_dependents(output, "choose another output, or give them up with --replace-base");
 }
 
 Result<BaseTotals> count_against_base(const std::vector<std::string>& paths,

@@ -339,9 +339,7 @@ class Publisher:
             with contextlib.suppress(OSError):
                 os.unlink(path)
         # What may be there already, no manifest names.
-        saving = cast(
-            SaveOptions, {**self._options, "fsync": self._sync, "replace_base": True}
-        )
+        saving = cast(SaveOptions, {**self._options, "fsync": self._sync, "replace_base": True})
         write_prepared(framework.prepare(tensors), path, metadata, {}, saving)
         digest = digest_of(tensors_of(Archive.open(path, {})))
         return Entry(number, KEYFRAME, None, os.path.getsize(path), digest)

@@ -70,6 +70,19 @@ def test_another_file_of_the_name_is_refused(steps):
     assert caught.value.record == "a"
 
 
+def test_chains_that_readers_would_refuse_are_not_made(tmp_path):
+    weights = np.random.default_rng(1).standard_normal((64, 64), np.float32)
+    cfck.numpy.save_file({"w": weights}, tmp_path / "0.cfck")
+    for step in range(1, 9):
+        weights[step] += 1
+        base = tmp_path / f"{step - 1}.cfck"
+        cfck.numpy.save_file({"w": weights}, tmp_path / f"{step}.cfck", base=base)
+    assert np.array_equal(cfck.numpy.load_file(tmp_path / "8.cfck")["w"], weights)
+    with pytest.raises(cfck.LimitExceededError, match="cfck compact"):
+        cfck.numpy.save_file({"w": weights + 1}, tmp_path / "9.cfck", base=tmp_path / "8.cfck")
+    assert not (tmp_path / "9.cfck").exists()
+
+
 def test_long_chains_need_a_limit(steps):
     with pytest.raises(cfck.LimitExceededError, match="max_bases"):
         cfck.numpy.load_file(steps[2][0], limits={"max_bases": 1})
