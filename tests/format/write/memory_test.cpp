@@ -286,6 +286,34 @@ TEST(Memory, RunsOutInCompactAndRepair) {
   expect_survives(operation);
 }
 
+TEST(Memory, RunsOutInTheSearchForDependents) {
+  TemporaryFolder folder;
+  const auto put = [&](const char* name, Bytes values, EncodeOptions options) {
+    const TensorView view{DType::kBF16, {200, 300}, values};
+    put_bytes(
+        folder.path(name),
+        write_file([&](Writer& writer) { expect_ok(writer.add("a matrix", view)); }, options));
+  };
+  Bytes values = weights(1, 200 * 150);
+  const std::string base = folder.path("a file that is a base.cfck");
+  put("a file that is a base.cfck", values, {});
+  values[7] ^= std::byte{1};
+  EncodeOptions options;
+  options.base = take(open_base(base));
+  put("a file with a long name.cfck", values, options);
+  std::vector<std::string> names;
+  Operation operation;
+  operation.prepare = [&] { names.clear(); };
+  operation.run = [&]() -> Result<void> {
+    CFCK_TRY_ASSIGN(names, dependents_of(base));
+    return {};
+  };
+  operation.check = [&](bool succeeded) {
+    EXPECT_EQ(names.size(), succeeded ? 1U : 0U) << "none is passed over";
+  };
+  expect_survives(operation);
+}
+
 Bytes safetensors_model() {
   const Bytes values = joined({weights(1, 96 * 64), weights(2, 8)});
   const std::string json = "{" + entry("a matrix", "F32", "[96,64]", "[0,24576]") + "," +
