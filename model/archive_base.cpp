@@ -12,6 +12,7 @@
 #include "base/run_guarded.hpp"
 #include "cfck/archive.hpp"
 #include "cfck/base.hpp"
+#include "format/read/find_base.hpp"
 
 namespace cfck {
 namespace {
@@ -54,8 +55,9 @@ class ArchiveBase final : public Base {
   Result<void> read(const BaseTensor& tensor, std::uint64_t offset_bytes,
                     MutableBytes out) const override {
     const unsigned bits = bits_per_element(tensor.dtype);
-    return archive_->read_elements(tensor_of(tensor), offset_bytes * 8 / bits,
-                                   out.size() * 8 / bits, out);
+    Result<void> read = archive_->read_elements(tensor_of(tensor), offset_bytes * 8 / bits,
+                                                out.size() * 8 / bits, out);
+    return read ? std::move(read) : format::of_base(std::move(read).error(), name_);
   }
   std::uint64_t chain_length() const override {
     std::uint64_t longest = 0;

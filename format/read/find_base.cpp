@@ -14,12 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A base that is there, but cannot be used.
-Error of_base(Error error, const std::string& path) {
-  error.message = "the base '" + escaped(path) + "': " + error.message;
-  return error;
-}
-
 // True if `path` is a link that leads to another folder. The files beside a file are those that
 // came with it; what a link elsewhere shows, its sender may not have been meant to choose.
 bool leads_elsewhere(const fs::path& path) {
@@ -145,6 +139,14 @@ class Search {
 };
 
 }  // namespace
+
+Error of_base(Error error, std::string_view name) {
+  if (error.code != ErrorCode::kOutOfMemory) {
+    const std::string what = name.empty() ? "the base" : "the base '" + escaped(name) + "'";
+    error.message = what + ": " + error.message;
+  }
+  return error;
+}
 
 std::string file_name_of(const std::string& path) { return fs::path(path).filename().string(); }
 

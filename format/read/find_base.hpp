@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/files/stamp.hpp"
@@ -21,6 +22,10 @@ struct BaseChain {
 
 // Returns the part of a path behind its last separator.
 std::string file_name_of(const std::string& path);
+
+// Returns an error of reading a base as one of the file that is stored against it. `name` may be
+// empty.
+Error of_base(Error error, std::string_view name);
 
 // Checks that `base` has the tensor that a record is stored against: its name, dtype, shape and
 // digest. Errors: kMissingBase, with the name of the record; those of Base::digest().

@@ -35,8 +35,9 @@ class ReaderBase final : public Base {
   Result<void> read(const BaseTensor& tensor, std::uint64_t offset_bytes,
                     MutableBytes out) const override {
     const unsigned bits = bits_per_element(tensor.dtype);
-    return reader_.read_elements(record_of(tensor), offset_bytes * 8 / bits, out.size() * 8 / bits,
-                                 out);
+    Result<void> read = reader_.read_elements(record_of(tensor), offset_bytes * 8 / bits,
+                                              out.size() * 8 / bits, out);
+    return read ? std::move(read) : format::of_base(std::move(read).error(), name_);
   }
   std::uint64_t chain_length() const override { return reader_.chain_length(); }
 

@@ -258,6 +258,30 @@ TEST(Base, WrongFilesOfTheNameArePassedOver) {
             ErrorCode{});
 }
 
+TEST(Base, DamageOfABaseIsThatOfTheBase) {
+  const TemporaryFolder folder;
+  const Tensors old = old_tensors();
+  save(folder.path("old.cfck"), old);
+  save(folder.path("new.cfck"), new_tensors(old), folder.path("old.cfck"));
+  Bytes damaged = bytes_of(folder.path("old.cfck"));
+  damaged[damaged.size() / 2] ^= std::byte{1};
+  put_bytes(folder.path("old.cfck"), damaged);
+  const auto expect_named = [](const Reader& reader) {
+    const VerifyReport report = take(reader.verify(VerifyLevel::kDeep));
+    ASSERT_EQ(report.problems.size(), 1U);
+    const Error& problem = report.problems[0];
+    EXPECT_EQ(problem.code, ErrorCode::kChecksum);
+    EXPECT_EQ(problem.message.find("the base 'old.cfck': "), 0U) << problem.message;
+    const Result<OwnedTensor> read = reader.read(problem.record);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().message, problem.message);
+  };
+  expect_named(take(Reader::open(folder.path("new.cfck"))));
+  auto archive = take(TensorArchive::open(folder.path("old.cfck")));
+  expect_named(open_against(bytes_of(folder.path("new.cfck")),
+                            take(base_of_archive(std::move(archive), "old.cfck"))));
+}
+
 TEST(Base, ChainsAreFollowedToTheirLimit) {
   const TemporaryFolder folder;
   Tensors tensors = old_tensors();
