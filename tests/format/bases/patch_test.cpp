@@ -3,6 +3,7 @@
 
 #include "tests/codec/test_values.hpp"
 #include "tests/format/bases/stepped.hpp"
+#include "tests/support/changed_index.hpp"
 #include "tests/support/sample_tensors.hpp"
 
 namespace cfck::test {
@@ -247,6 +248,33 @@ TEST(Patch, CopiesOfTiedTensorsAreWrittenOnceEach) {
     take(apply_patch(MemorySource(patch), targets, {.threads = 3}));
     EXPECT_EQ(values_of(tensors), values_of(tied_now));
   }
+}
+
+TEST(Patch, StorageThatNoTensorHasIsNotDecoded) {
+  const Tensors old = old_tensors();
+  const Bytes patch = file_of(new_tensors(old));
+  const Bytes with_hidden = with_changed_index(patch, [](format::Index& index) {
+    for (format::StoredRecord& stored : index.records) {
+      if (stored.record.name == "large") {
+        stored.record.hidden = true;
+        stored.record.name.clear();
+        stored.record.digest = {};
+      }
+    }
+  });
+  Tensors tensors = old;
+  tensors.erase("large");
+  std::uint64_t last = 0;
+  const auto report = take(apply_to(with_hidden, tensors, {}, [&](std::uint64_t done, auto) {
+    last = done;
+    return true;
+  }));
+  EXPECT_EQ(report.changed, (std::vector<std::string>{"middle", "small", "steps"}));
+  std::uint64_t total = 0;
+  for (const auto& [name, tensor] : tensors) {
+    total += tensor.values.size();
+  }
+  EXPECT_EQ(last, total);
 }
 
 // Every dtype, in chunks and packed, at addresses that no dtype would have.
