@@ -29,7 +29,8 @@ class PatchTargets:
         self.is_written = False
         self.changed: list[str] = []
         self.total_bytes = 0
-        self._tensors = tensors
+        # A mapping may make tensors each time it is asked; these are written to through addresses.
+        self._tensors = tensors = dict(tensors)
         self._memories: dict[str, Any] = {}  # of copies
         self._finished: dict[str, Any] = {}
         self._families: list[list[str]] = []

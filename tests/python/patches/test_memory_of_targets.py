@@ -1,6 +1,8 @@
 """Patches applied to tensors that share memory, or that go by way of a copy: all of it or none."""
 
 import os
+import weakref
+from collections.abc import Mapping
 
 import cfck
 import cfck.numpy
@@ -141,6 +143,34 @@ def test_memory_that_is_missing_for_a_copy_changes_nothing(monkeypatch):
             cfck.numpy.apply(old, patch)
     assert not old["plain"].any() and not old["four"].view(np.uint8).any()
     assert cfck.numpy.apply(old, patch) == ["four", "plain"]
+
+
+def test_mappings_that_make_their_arrays_when_asked(monkeypatch):
+    old, new = matrices()
+    patch = cfck.numpy.patch({"a": old}, {"a": new})
+    handed_out = []
+
+    class Made(Mapping):
+        def __getitem__(self, name):
+            array = old.copy()
+            handed_out.append(weakref.ref(array))
+            return array
+
+        def __iter__(self):
+            return iter("a")
+
+        def __len__(self):
+            return 1
+
+    apply_patch = _native.apply_patch
+
+    def alive(address, n_bytes, tensors, **named):
+        addresses = {array().ctypes.data for array in handed_out if array() is not None}
+        assert {memory[3] for memory in tensors} <= addresses
+        apply_patch(address, n_bytes, tensors, **named)
+
+    monkeypatch.setattr(_native, "apply_patch", alive)
+    assert cfck.numpy.apply(Made(), patch) == ["a"]
 
 
 def test_names_and_tensors_that_are_none():
