@@ -30,7 +30,8 @@ ONE_PER_CENT = 2e-6
 LARGE_BYTES = 1 << 28
 # Speeds are measured on parts of a large model: runs so short that some of them are not disturbed.
 PART_BYTES, N_PARTS = 1 << 26, 4
-LAYOUTS = {"large tensors": False, "small tensors": True}
+# How many copies of all tensors of the GPT are one tensor; none: its own tensors.
+LAYOUTS = {"large tensors": 5, "small tensors": 0}
 GOALS_OF_SPEED = {speeds.MAKE: Goal(2.5, 2.5), speeds.APPLY: Goal(4.0, 4.0)}
 FASTER = Goal(1.0, 1.0)
 SPEED_COLUMNS = ["data", "changed", "what", *speeds.COLUMNS]
@@ -125,16 +126,16 @@ class Delta(Benchmark):
                     pair = self.of_training(kind, rate, n, seed)
                     self.sizes_of(kind, pair, peers.OF_BYTES, lambda _: sizes.MUSTS_OF_CODES)
 
-    def large(self, n_bytes: int, *, apart: bool, first: int = 0) -> Pair:
+    def large(self, n_bytes: int, joined: int, first: int = 0) -> Pair:
         """Casts to BF16 of which about 1 % changes in a step; `first`: see pairs.enlarged()."""
         pair = self.of_training("bf16", ONE_PER_CENT, 1, self.seeds[0])
-        return pairs.enlarged(pair, n_bytes, apart=apart, first=first)
+        return pairs.enlarged(pair, n_bytes, joined=joined, first=first)
 
     def speed(self) -> None:
         """Patches of a large model, made and applied with one thread."""
-        for layout, apart in LAYOUTS.items():
+        for layout, joined in LAYOUTS.items():
             n_parts = 2 if self.options.quick else N_PARTS
-            parts = [self.large(PART_BYTES, apart=apart, first=1000 * i) for i in range(n_parts)]
+            parts = [self.large(PART_BYTES, joined, 1000 * i) for i in range(n_parts)]
             found = speeds.compare(parts, 2 if self.options.quick else self.options.repetitions)
             for what, goal in GOALS_OF_SPEED.items():
                 speed = found[what]
@@ -148,8 +149,8 @@ class Delta(Benchmark):
     def memory(self) -> None:
         """The peak of a process that applies a patch, beyond the model and the patch."""
         program = Path(__file__).with_name("memory_run.py")
-        for layout, apart in LAYOUTS.items():
-            pair = self.large(LARGE_BYTES, apart=apart)
+        for layout, joined in LAYOUTS.items():
+            pair = self.large(LARGE_BYTES, joined)
             weights, patch = self.scratch / "old.safetensors", self.scratch / "patch.cfck"
             save_file(dict(pair.old), weights)
             patch.write_bytes(sizes.patch_of(pair))

@@ -85,14 +85,15 @@ def of_checkpoints(first: int, second: int) -> Pair:
     return Pair(f"f32, {first} to {second}", old, new)
 
 
-def enlarged(pair: Pair, n_bytes: int, *, apart: bool, first: int = 0) -> Pair:
-    """At least `n_bytes` of each side, made of copies of each tensor.
+def enlarged(pair: Pair, n_bytes: int, *, joined: int = 0, first: int = 0) -> Pair:
+    """At least `n_bytes` of each side, made of copies of all tensors.
 
-    Every copy is rotated by another number of elements, so that no two are equal and changes are
-    as frequent as they were.
+    In every copy they are rotated by another number of elements, so that no two are equal and
+    changes are as frequent as they were.
 
     Args:
-        apart: copies are tensors of their own; else they are one large tensor.
+        joined: so many copies are one large tensor, all tensors of one after those of another: so
+            what is alike in them is further apart than peers look back. 0: tensors stay apart.
         first: the number of the first copy: those of other numbers are other tensors.
     """
     size = sum(tensor.numel() * tensor.element_size() for tensor in pair.old.values())
@@ -100,13 +101,19 @@ def enlarged(pair: Pair, n_bytes: int, *, apart: bool, first: int = 0) -> Pair:
 
     def copies(tensors: Tensors) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
-        for name, tensor in tensors.items():
-            flat = tensor.reshape(-1)
-            turned = [flat.roll(1 + 8191 * (first + i)) for i in range(n_copies)]
-            if apart:
-                found |= {f"{i}.{name}": one.reshape(tensor.shape) for i, one in enumerate(turned)}
-            else:
-                found[name] = torch.stack(turned)
+        flat: list[Tensor] = []
+        for i in range(n_copies):
+            turned = {
+                name: tensor.reshape(-1).roll(1 + 8191 * (first + i))
+                for name, tensor in tensors.items()
+            }
+            if not joined:
+                found |= {f"{i}.{k}": one.reshape(tensors[k].shape) for k, one in turned.items()}
+                continue
+            flat += turned.values()
+            if (i + 1) % joined == 0 or i + 1 == n_copies:
+                found[f"{i // joined}"] = torch.cat(flat)
+                flat = []
         return found
 
     return Pair(pair.name, copies(pair.old), copies(pair.new))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import cfck
 import cfck.torch
 import torch
 
@@ -14,7 +17,8 @@ from common.targets import Goal, Targets
 from delta import peers
 from delta.pairs import Pair, bytes_of, numbers_of
 
-COLUMNS = ["data", "changed", "dense", "patch", "dense / patch", "of entropy", *peers.ALL]
+COLUMNS = ["data", "changed", "dense", "patch", "container", "dense / patch", "of entropy"]
+COLUMNS += peers.ALL
 FEW_CHANGES = 0.1
 NEAR_ENTROPY, BYTES_OF_TENSOR = 1.08, 60
 
@@ -27,6 +31,7 @@ class Sizes:
     changed: float
     n_dense: int
     n_patch: int
+    n_container: int  # of these: names, shapes, digests, index
     n_without_base: int
     of_entropy: float | None  # of what the aim allows
     peers: Mapping[str, int | Missing]
@@ -45,6 +50,7 @@ class Sizes:
             f"{100 * self.changed:.2f} %",
             f"{self.n_dense:,}",
             f"{self.n_patch:,}",
+            f"{self.n_container:,}",
             f"{self.n_dense / self.n_patch:.1f}",
             "-" if self.of_entropy is None else f"{self.of_entropy:.3f}",
             *map(cell, peers.ALL),
@@ -62,9 +68,18 @@ def patch_of(pair: Pair) -> bytes:
     return patch
 
 
+def _value_bytes(patch: bytes) -> int:
+    """What the values take of a patch."""
+    with tempfile.NamedTemporaryFile(suffix=".cfck") as file:
+        Path(file.name).write_bytes(patch)
+        with cfck.safe_open(file.name, "pt") as opened:
+            return sum(record.stored_bytes for record in opened.records())
+
+
 def measure(pair: Pair, wanted: Sequence[str]) -> Sizes:
     """The bytes of the whole patch, container and digests included, and of the peers `wanted`."""
-    n_patch = len(patch_of(pair))
+    patch = patch_of(pair)
+    n_patch = len(patch)
     of_entropy = None
     if all(tensor.dtype == torch.bfloat16 for tensor in pair.new.values()):
         allowed = NEAR_ENTROPY * peers.entropy_given_exponent(pair)
@@ -74,6 +89,7 @@ def measure(pair: Pair, wanted: Sequence[str]) -> Sizes:
         changed=pair.changed(),
         n_dense=bytes_of(pair.new).size,
         n_patch=n_patch,
+        n_container=n_patch - _value_bytes(patch),
         n_without_base=len(cfck.torch.save(dict(pair.new))),
         of_entropy=of_entropy,
         peers={peer: peers.SIZES[peer](pair) for peer in wanted},

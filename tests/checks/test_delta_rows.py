@@ -82,17 +82,16 @@ def test_a_table_for_each_exponent_of_the_base():
     assert peers.entropy_given_exponent(negative) == pytest.approx(8 / 8)
 
 
-@pytest.mark.parametrize("apart", [True, False])
-def test_enlarged_weights_change_as_often_and_have_no_equal_tensors(apart):
+@pytest.mark.parametrize("joined", [0, 1, 2])
+def test_enlarged_weights_change_as_often_and_have_no_equal_tensors(joined):
     pair = step()
-    large = pairs.enlarged(pair, 100_000, apart=apart)
-    n_bytes = pairs.bytes_of(large.new).size
-    assert 100_000 <= n_bytes < 100_000 + pairs.bytes_of(pair.new).size
+    large = pairs.enlarged(pair, 100_000, joined=joined)
+    assert pairs.bytes_of(large.new).size == 5 * pairs.bytes_of(pair.new).size
     assert large.changed() == pytest.approx(pair.changed())
-    assert len(large.new) == (5 if apart else 1) * len(pair.new)
-    parts = {part.tobytes() for t in large.new.values() for part in pairs.bytes_of({"": t}).reshape(
-        -1, pair.new["b"].numel() * 2)}  # fmt: skip
-    assert len(parts) * pair.new["b"].numel() * 2 == n_bytes
+    assert len(large.new) == {0: 10, 1: 5, 2: 3}[joined]
+    assert len({pairs.bytes_of({"": t}).tobytes() for t in large.new.values()}) == len(large.new)
+    others = pairs.enlarged(pair, 100_000, joined=joined, first=5)
+    assert not any((large.new[k] == t).all() for k, t in others.new.items())
 
 
 def test_a_training_is_made_once_and_again_where_it_was_cut_off(tmp_path, monkeypatch):
@@ -121,7 +120,7 @@ def sizes_of(**fields):
     module = pytest.importorskip("delta.sizes")
     given = {
         "name": "step", "changed": 0.05, "n_dense": 100_000, "n_patch": 1000,
-        "n_without_base": 2000, "of_entropy": 0.99,
+        "n_container": 100, "n_without_base": 2000, "of_entropy": 0.99,
         "peers": {peers.XOR_1: 2450, peers.PLANES_19: 1400, peers.INDEX: 6000,
                   peers.MOONCLIP: Missing(peers.MOONCLIP, "not installed")},
     }  # fmt: skip
@@ -139,7 +138,16 @@ def test_sizes_are_judged_by_the_share_that_changed():
     assert module.musts_of_bf16(1e-4, 0.59) == {peers.XOR_1: 1.9}
     line = found.line()
     assert len(line) == len(module.COLUMNS)
-    assert line[-1] == "not available" and line[4] == "100.0" and "2.45" in line
+    assert line[-1] == "not available" and line[4:6] == ["100", "100.0"] and "2.45" in line
+
+
+def test_the_size_of_a_pair_has_the_container_in_it():
+    module = pytest.importorskip("delta.sizes")
+    pair = step()
+    found = module.measure(pair, [peers.XOR_1])
+    assert found.n_patch == len(module.patch_of(pair)) < found.n_without_base
+    assert 100 < found.n_container < 500 and found.of_entropy is not None
+    assert list(found.peers) == [peers.XOR_1]
 
 
 def test_a_patch_larger_than_without_a_base_fails_and_a_missed_aim_does_not():
