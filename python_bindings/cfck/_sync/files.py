@@ -10,7 +10,7 @@ import socket
 import weakref
 
 from .._common.files import failure
-from ..errors import ExistsError
+from ..errors import ExistsError, IoError
 
 # File systems that cannot sync or lock say one of these, and do without, as the library does.
 _CANNOT = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK})
@@ -102,6 +102,8 @@ class Lock:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
             descriptor = os.open(path, flags, 0o666)
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise IoError(f"{path} is a link, which is not followed; remove it") from error
             raise failure("write to", path, error) from error
         self._descriptor: int | None = descriptor
         try:

@@ -11,7 +11,7 @@ def test_links_to_files_elsewhere_leave_these_alone(tmp_path):
     folder.mkdir()
     elsewhere.write_text("mine")
     (folder / "weights.lock").symlink_to(elsewhere)
-    with pytest.raises(cfck.IoError, match=r"cannot write to .*weights\.lock"):
+    with pytest.raises(cfck.IoError, match=r"weights\.lock is a link, which is not followed"):
         Publisher(folder)
     (folder / "weights.lock").unlink()
     with Publisher(folder, keyframe_every=3) as publisher:
