@@ -95,7 +95,9 @@ TEST(Shortage, WhileAFileIsWrittenAgainstABase) {
     });
   };
   operation.check = [&](bool succeeded) {
-    if (succeeded) EXPECT_EQ(written, expected);
+    if (succeeded) {
+      EXPECT_EQ(written, expected);
+    }
   };
   expect_survives(operation, 200);
 }
@@ -139,7 +141,9 @@ TEST(Shortage, WhileAChainIsReadAndVerified) {
     });
   };
   operation.check = [&](bool succeeded) {
-    if (succeeded) EXPECT_EQ(found, values_of(chain.third));
+    if (succeeded) {
+      EXPECT_EQ(found, values_of(chain.third));
+    }
   };
   expect_survives(operation, 300);
 }
