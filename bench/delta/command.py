@@ -171,7 +171,7 @@ class Delta(Benchmark):
         subjects = [self.of_training("bf16", rate, 1, self.seeds[0]) for rate in RATES]
         subjects += [
             self.of_training("f32", 1e-6, 1, self.seeds[0]),
-            self.large(PART_BYTES, apart=False),
+            self.large(1 << 24, 1),
         ]
         for pair in subjects:
             repetitions = 3 if self.options.quick else 30

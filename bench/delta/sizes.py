@@ -17,7 +17,7 @@ from common.targets import Goal, Targets
 from delta import peers
 from delta.pairs import Pair, bytes_of, numbers_of
 
-COLUMNS = ["data", "changed", "dense", "patch", "container", "dense / patch", "of entropy"]
+COLUMNS = ["data", "changed", "dense", "patch", "container", "dense / patch", "of aim"]
 COLUMNS += peers.ALL
 FEW_CHANGES = 0.1
 NEAR_ENTROPY, BYTES_OF_TENSOR = 1.08, 60

@@ -195,3 +195,29 @@ def test_speeds_compare_and_check_what_is_applied():
         assert speed.n_bytes == 2 * before.size
         assert all(len(part) == 3 for runs in speed.seconds.values() for part in runs)
     assert (pairs.bytes_of(pair.old) == before).all()
+
+
+def test_all_rows_run_and_make_a_page(tmp_path, monkeypatch):
+    command = pytest.importorskip("delta.command")
+    driver = pytest.importorskip("common.driver")
+
+    monkeypatch.setattr(pairs, "of_training", lambda kind, *_: step(kind))
+    monkeypatch.setattr(pairs, "of_checkpoints", lambda first, second: step("f32"))
+    monkeypatch.setattr(command, "LARGE_BYTES", 100_000)
+    monkeypatch.setattr(command, "PART_BYTES", 100_000)
+    monkeypatch.setattr(command.codec_alone, "measure", lambda *arguments: ["x"] * 9)
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "delta_bench").touch()
+    arguments = ["--quick", "--build", str(tmp_path), "--pairs", str(tmp_path / "pairs")]
+    options = driver.parse(command.COMMAND, arguments)
+    run = command.COMMAND(options, tmp_path)
+    run.run(options.rows)
+    assert [line for line in run.targets.lines if line[2] == "error"] == []
+    assert len(run.size_lines) == 10 + 3 + 1 + 9 + 9 and len(run.codec_lines) == 5
+    assert [line[:1] + line[2:3] for line in run.speed_lines] == [
+        [layout, what] for layout in command.LAYOUTS for what in ("make", "apply")
+    ]
+    assert sum(line[0] == "memory" for line in run.targets.lines) == 4
+    [(name, page)] = run.files({"processor": "P", "cores": "2"}, "python bench delta").items()
+    assert name == "delta-p-2-cores.md"
+    assert all(f"## {title}" in page for title in ("Targets", "Bytes", "Speeds", "The codec alone"))
