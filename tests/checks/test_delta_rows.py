@@ -217,7 +217,7 @@ def test_all_rows_run_and_make_a_page(tmp_path, monkeypatch):
     assert [line[:1] + line[2:3] for line in run.speed_lines] == [
         [layout, what] for layout in command.LAYOUTS for what in ("make", "apply")
     ]
-    assert sum(line[0] == "memory" for line in run.targets.lines) == 4
+    assert sum(line[0] == "memory" for line in run.targets.lines) == 2
     [(name, page)] = run.files({"processor": "P", "cores": "2"}, "python bench delta").items()
     assert name == "delta-p-2-cores.md"
     assert all(f"## {title}" in page for title in ("Targets", "Bytes", "Speeds", "The codec alone"))
