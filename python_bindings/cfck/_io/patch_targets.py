@@ -56,7 +56,8 @@ class PatchTargets:
             dtype, shape = self._framework.describe(tensor)
             return self._framework.target(tensor, dtype, shape, name)
         except CfckError as error:
-            message = f"tensor `{name}` cannot be changed: {error}"
+            why = str(error).replace("tensor `` ", "it ").replace("``", f"`{name}`")
+            message = f"tensor `{name}` cannot be changed: {why}"
             raise type(error)(message, record=name) from None
 
     def _add(self, name: str, tensor: Any, address: int | None) -> None:

@@ -182,6 +182,8 @@ def test_names_and_tensors_that_are_none():
     with pytest.raises(cfck.InvalidArgumentError, match="`b` cannot be changed") as error:
         cfck.numpy.apply({"a": np.zeros(3), "b": torch.zeros(3)}, patch)
     assert error.value.record == "b"
+    with pytest.raises(cfck.InvalidArgumentError, match="`a` cannot be changed: it is sparse"):
+        cfck.torch.apply({"a": torch.eye(3).to_sparse()}, patch)
     with pytest.raises(cfck.InvalidArgumentError, match="`a` cannot be changed.*meta"):
         cfck.torch.apply({"a": torch.zeros(3, dtype=torch.float64, device="meta")}, patch)
 
