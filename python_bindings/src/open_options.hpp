@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "arguments/paths.hpp"
 #include "cfck/archive.hpp"
 #include "cfck/base.hpp"
 #include "errors.hpp"
-#include "arguments/paths.hpp"
 
 namespace cfck::python {
 
