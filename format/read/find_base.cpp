@@ -34,6 +34,9 @@ class Search {
     if (const auto stamp = stamp_of_source()) {
       chain_.files.push_back(*stamp);
     }
+    if (chain_.failed == nullptr) {
+      chain_.failed = std::make_shared<std::map<PlaceInChain, Error>>();
+    }
   }
 
   Result<std::shared_ptr<const Base>> run() {
@@ -83,14 +86,25 @@ class Search {
     if (!stamp) {
       return nullptr;
     }
+    const PlaceInChain place{stamp->device, stamp->number, chain_.files.size()};
+    const auto failed = chain_.failed->find(place);
+    if (failed != chain_.failed->end()) {
+      keep(failed->second, path);
+      return nullptr;
+    }
     Result<std::shared_ptr<const Base>> opened = open(path, *stamp);
     if (opened) {
       return *std::move(opened);
     }
-    if (!unusable_) {
-      unusable_ = of_base(std::move(opened).error(), path.string());
-    }
+    keep(opened.error(), path);
+    chain_.failed->emplace(place, std::move(opened).error());
     return nullptr;
+  }
+
+  void keep(const Error& error, const fs::path& path) {
+    if (!unusable_) {
+      unusable_ = of_base(error, path.string());
+    }
   }
 
   Result<std::shared_ptr<const Base>> open(const fs::path& path, const FileStamp& stamp) const {

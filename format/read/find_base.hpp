@@ -1,9 +1,13 @@
 // Finds the base of a file: beside it, or in the folders of its reader.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/files/stamp.hpp"
@@ -15,9 +19,15 @@
 
 namespace cfck::format {
 
+// A file at a place in a chain: its device, its number, and how many files come before it.
+using PlaceInChain = std::tuple<std::uint64_t, std::uint64_t, std::size_t>;
+
 // The files that are open already, because each is stored against the next one.
 struct BaseChain {
   std::vector<FileStamp> files;
+  // What could not be used, so that it is not tried again: there may be as many ways to a file as
+  // folders to look in for each one before it.
+  std::shared_ptr<std::map<PlaceInChain, Error>> failed = nullptr;
 };
 
 // Returns the part of a path behind its last separator.

@@ -2,10 +2,8 @@
 #include <filesystem>
 
 #include "cfck/base.hpp"
-#include "cfck/patch.hpp"
 #include "format/read/reader_access.hpp"
 #include "tests/format/bases/stepped.hpp"
-#include "tests/support/changed_index.hpp"
 #include "tests/support/sample_tensors.hpp"
 
 namespace cfck::test {
@@ -27,11 +25,6 @@ std::vector<std::string> of_codec(const Reader& reader, CodecId codec) {
     }
   }
   return names;
-}
-
-// Saves `tensors` at folder/name, against folder/base_name if there is one.
-void save(const std::string& path, const Tensors& tensors, const std::string& base_path = {}) {
-  put_bytes(path, file_of(tensors, base_path.empty() ? nullptr : take(open_base(base_path))));
 }
 
 ErrorCode code_of(const std::string& path, DecodeOptions options = {}) {
@@ -338,57 +331,6 @@ TEST(Base, CirclesAndLinksElsewhereAreRefused) {
   fs::remove(folder.path("a.cfck"));
   fs::create_symlink("real.cfck", folder.path("a.cfck"));
   EXPECT_EQ(code_of(folder.path("b.cfck")), ErrorCode{}) << "a link within the folder";
-}
-
-// Files whose hashes are right, made by somebody who means harm.
-TEST(Base, HostileNamesAndRecordsAreRefused) {
-  const Tensors old = old_tensors();
-  const Bytes file = file_of(new_tensors(old), base_of(old));
-  const auto opened = [&](const std::function<void(format::Index&)>& change) {
-    DecodeOptions options;
-    options.base = base_of(old);
-    return Reader::open(std::make_unique<OwnedMemorySource>(with_changed_index(file, change)),
-                        options);
-  };
-  EXPECT_TRUE(opened([](format::Index& index) { index.base_name = "a file.cfck"; }));
-  for (const std::string& name :
-       {std::string("../old.cfck"), std::string("/etc/passwd"), std::string("a\\b"),
-        std::string("."), std::string(".."), std::string("a\0b", 3), std::string("\xff"),
-        std::string(256, 'a'), std::string(100000, '/')}) {
-    const auto reader = opened([&](format::Index& index) { index.base_name = name; });
-    ASSERT_FALSE(reader) << name;
-    EXPECT_EQ(reader.error().code, ErrorCode::kCorrupt);
-  }
-  // What is proven to be something else is refused when it is read, and nothing is written.
-  const auto refused = [&](const char* name, const std::function<void(Record&)>& change) {
-    const Bytes changed = with_changed_index(file, [&](format::Index& index) {
-      for (format::StoredRecord& stored : index.records) {
-        if (stored.record.name == name) {
-          change(stored.record);
-        }
-      }
-    });
-    Tensors tensors = old;
-    std::vector<PatchedTensor> targets;
-    for (auto& [of, tensor] : tensors) {
-      targets.push_back({of, tensor.dtype, tensor.shape, tensor.values});
-    }
-    const auto applied = apply_patch(MemorySource(changed), targets);
-    EXPECT_EQ(values_of(tensors), values_of(old));
-    EXPECT_FALSE(applied);
-    return applied ? ErrorCode{} : applied.error().code;
-  };
-  for (const char* name : {"large", "small", "same"}) {
-    EXPECT_EQ(refused(name, [](Record& record) { (*record.base_digest)[3] ^= 1; }),
-              ErrorCode::kMissingBase);
-    EXPECT_EQ(refused(name, [](Record& record) { record.digest[3] ^= 1; }), ErrorCode::kChecksum);
-    EXPECT_NE(refused(name, [](Record& record) { record.base_digest.reset(); }),
-              ErrorCode::kInternal);
-    EXPECT_NE(refused(name, [](Record& record) { record.codec = CodecId::kLossless; }),
-              ErrorCode::kInternal);
-    EXPECT_NE(refused(name, [](Record& record) { record.name = "another"; }), ErrorCode::kInternal);
-    EXPECT_NE(refused(name, [](Record& record) { record.shape[0] += 8; }), ErrorCode::kInternal);
-  }
 }
 
 TEST(Base, CompactedFilesStandAlone) {

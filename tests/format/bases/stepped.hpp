@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cfck/base.hpp"
 #include "tests/support/sample_tensors.hpp"
 
 namespace cfck::test {
@@ -77,6 +78,12 @@ inline Bytes file_of(const Tensors& tensors, std::shared_ptr<const Base> base = 
   EncodeOptions options;
   options.base = std::move(base);
   return write_file([&](Writer& writer) { add_to(writer, tensors); }, options);
+}
+
+// Saves `tensors` at folder/name, against folder/base_name if there is one.
+inline void save(const std::string& path, const Tensors& tensors,
+                 const std::string& base_path = {}) {
+  put_bytes(path, file_of(tensors, base_path.empty() ? nullptr : take(open_base(base_path))));
 }
 
 inline std::map<std::string, Bytes> values_of(const Tensors& tensors) {
