@@ -118,8 +118,8 @@ Result<std::shared_ptr<const Base>> open_base(const std::string& path, ArchiveOp
                          is_found_again ? given.filename().string() : std::string());
 }
 
-Result<void> check_can_be_base(const Base& base) {
-  const std::uint64_t most = Limits().max_bases;
+Result<void> check_can_be_base(const Base& base, const Limits& limits) {
+  const std::uint64_t most = limits.max_bases;
   if (base.chain_length() < most) {
     return {};
   }

@@ -17,7 +17,7 @@ namespace cfck::model {
 Result<std::shared_ptr<const Base>> open_base(const std::string& path, ArchiveOptions options = {});
 
 // Error: kLimitExceeded for a base that is stored against so many others that readers would refuse
-// a file that is stored against it, unless they raise Limits::max_bases.
-Result<void> check_can_be_base(const Base& base);
+// a file that is stored against it: those with these limits.
+Result<void> check_can_be_base(const Base& base, const Limits& limits = {});
 
 }  // namespace cfck::model

@@ -31,7 +31,9 @@ bool continues_inspect(const std::vector<std::string>& arguments) {
 Error explained(const CLI::App& app, const Command* command, const CLI::ParseError& error) {
   const auto help = fmt::format("try cfck help{}{}", command == nullptr ? "" : " ",
                                 command == nullptr ? "" : command->name);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) {
+  const bool may_be_misspelt = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
+                               dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  if (!may_be_misspelt || app.remaining().empty()) {
     return invalid_argument(fmt::format("{}; {}", error.what(), help));
   }
   const std::vector<std::string> extras = app.remaining();

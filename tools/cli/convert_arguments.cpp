@@ -199,9 +199,11 @@ void add_max_shard_size(CLI::App& app, ConvertOptions& options) {
 
 void add_base_of_output(CLI::App& app, ConvertOptions& options) {
   set_group(app, kBasesGroup);
-  app.add_option("--base", options.base,
-                 "Store OUT against this file or folder, of any format, which its readers have: as "
-                 "what changed since then. They find a .cfck file by its name beside OUT")
+  app.add_option(
+         "--base", options.base,
+         "Store OUT, a .cfck file, against this file or folder of any format, which its readers "
+         "have: as what changed since then. They find a .cfck file by its name beside OUT. "
+         "Where OUT has another format: what IN is stored against")
       ->option_text("FILE");
 }
 
@@ -275,9 +277,9 @@ void set_up_convert(CLI::App& app, Choices& choices) {
       ".bin, .ckpt; nothing in it is executed), HDF5, Keras or numpy. The format of OUT follows "
       "from its suffix: .cfck, .safetensors, .h5, .keras, .npz or .npy.");
   help_page(app).details = kDetails;
-  help_page(app).first_options = {
-      "--output",          "--output-dir", "--quality", "--bits-per-weight", "--size",
-      "--max-sigma-error", "--rule",       "--verify",  "--force",           "--quiet"};
+  help_page(app).first_options = {"--output", "--output-dir",      "--quality", "--bits-per-weight",
+                                  "--size",   "--max-sigma-error", "--rule",    "--base",
+                                  "--verify", "--force",           "--quiet"};
   add_paths(app, options, choices);
   add_max_errors(app, options);
   set_group(app, kTargetsGroup);

@@ -10,6 +10,8 @@
 #include "cfck/reader.hpp"
 #include "model/archive_base.hpp"
 #include "model/error_path.hpp"
+#include "model/folder/model_files.hpp"
+#include "model/formats/archive_format.hpp"
 #include "tools/output/listing.hpp"
 #include "tools/output/standard_streams.hpp"
 
@@ -23,16 +25,34 @@ fs::path folder_of(const std::string& path) {
   return folder.empty() ? fs::path(".") : folder;
 }
 
+// True where the output is no .cfck file, so that the base is that of IN.
+Result<bool> is_for_reading(const ConvertOptions& options) {
+  if (options.base.empty() || options.to != nullptr) return false;
+  const model::ArchiveFormat* const named = named_format(options.output);
+  if (named != nullptr) return !named->encodes;
+  // The counterpart of IN: see wanted_format().
+  auto files = model::model_files(options.input);
+  if (!files) return false;  // which the conversion says
+  CFCK_TRY_ASSIGN(const auto source, open_file(files->paths.front()));
+  CFCK_TRY_ASSIGN(const model::ArchiveFormat* const format, model::format_of(*source));
+  return format->encodes && options.output_folder.empty();
+}
+
 }  // namespace
 
 Result<void> open_base_of_output(ConvertOptions& options) {
+  CFCK_TRY_ASSIGN(const bool for_reading, is_for_reading(options));
+  if (for_reading) {
+    options.reading.base = std::exchange(options.base, {});
+    std::erase(options.for_cfck, "--base");
+  }
   if (options.base.empty()) return {};
   ArchiveOptions how;
   how.decode.limits = options.reading.limits;
   how.decode.base_dirs = options.reading.base_dirs;
   auto base = model::open_base(options.base, std::move(how));
   if (!base) return model::with_path(std::move(base).error(), options.base);
-  if (auto usable = model::check_can_be_base(**base); !usable) {
+  if (auto usable = model::check_can_be_base(**base, options.reading.limits); !usable) {
     return model::with_path(std::move(usable).error(), options.base);
   }
   options.encode.base = *std::move(base);
@@ -56,6 +76,12 @@ Result<void> check_base_of_output(const ConvertOptions& options, const std::stri
 Result<void> check_dependents(const ConvertOptions& options, const std::string& output) {
   std::error_code ignored;
   if (options.replace_base || !fs::is_regular_file(output, ignored)) return {};
+  CFCK_TRY_ASSIGN(std::vector<std::string> dependents, dependents_of(output));
+  // A patch has done its work once it is applied to its base.
+  std::erase_if(dependents, [&](const std::string& name) {
+    return fs::equivalent(folder_of(output) / name, options.input, ignored);
+  });
+  if (dependents.empty()) return {};
   return check_no_dependents(output, "choose another output, or give them up with --replace-base");
 }
 

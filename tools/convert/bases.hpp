@@ -9,7 +9,8 @@
 
 namespace cfck::tools {
 
-// Opens the base that `options` name, where they do, for what is written. Errors: those of opening
+// Opens the base that `options` name, where they do, for what is written. Where that is no .cfck
+// file, the base is left to reading. Errors: those of opening
 // it, with its path.
 Result<void> open_base_of_output(ConvertOptions& options);
 

@@ -37,7 +37,7 @@ struct ConvertOptions {
   bool parents = false;        // keep the folders of inputs under `output_folder`
   std::optional<std::uint64_t> max_shard_bytes;  // OUT is a folder of shards
   ReadingOptions reading;                        // of IN
-  std::string base;             // that the output is stored against; empty: nothing
+  std::string base;             // that a .cfck output is stored against, else IN; empty: nothing
   bool advises_readers = true;  // where they will not find the base; not of a patch
   bool replace_base = false;    // also an OUT that other files are stored against
   bool only_tensors = false;    // of inputs that hold more: the tensors that can be kept

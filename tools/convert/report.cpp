@@ -439,6 +439,13 @@ Result<void> report_conversion(Console& console, const ConvertOptions& options,
   const std::string advice = advice_for_readers(options, report.output);
   if (!advice.empty() && options.advises_readers) console.warn(advice);
   CFCK_TRY_ASSIGN(const auto against_base, totals_against_base(options, report));
+  if (against_base && against_base->n_unchanged + against_base->n_differences == 0) {
+    console.warn(
+        fmt::format("nothing is stored against '{}': it has no tensor of the same name, dtype and "
+                    "shape, or none "
+                    "near enough; '{}' holds all values",
+                    escaped(options.base), escaped(report.output)));
+  }
   if (console.json()) return print_json(console, options, report, against_base, seconds);
   say_report(console, options, report, against_base, how == ReportedAs::kAlone ? seconds : -1);
   return {};

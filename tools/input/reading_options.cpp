@@ -11,10 +11,11 @@ Result<DecodeOptions> ReadingOptions::decode() const {
   DecodeOptions options;
   options.limits = limits;
   options.base_dirs = base_dirs;
-  if (base.empty()) return options;
-  auto opened = model::open_base(base, {.decode = options});
-  if (!opened) return model::with_path(std::move(opened).error(), base);
-  options.base = *std::move(opened);
+  options.base = opened;
+  if (base.empty() || opened != nullptr) return options;
+  auto found = model::open_base(base, {.decode = options});
+  if (!found) return model::with_path(std::move(found).error(), base);
+  options.base = *std::move(found);
   return options;
 }
 

@@ -2,9 +2,11 @@
 // with.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "cfck/base.hpp"
 #include "cfck/options.hpp"
 #include "cfck/status.hpp"
 
@@ -14,6 +16,8 @@ struct ReadingOptions {
   Limits limits = {};
   std::string base = {};                    // a file or folder; empty: the one that a file names
   std::vector<std::string> base_dirs = {};  // where bases are looked for, after the file's folder
+
+  std::shared_ptr<const Base> opened = {};  // `base`, where it is open already
 
   // Returns the options for the library; opens the base. Errors: those of opening it, with its
   // path.

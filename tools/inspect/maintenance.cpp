@@ -62,6 +62,7 @@ int compact_model(const std::string& path, const CompactOptions& options, Consol
   const auto found = model::model_files(path);
   if (!found) return console.fail(found.error(), path);
   for (const std::string& file : found->paths) {
+    const std::uint64_t before_bytes = size_of(file);
     const auto freed = compact_checked(file, options, console.shows_progress());
     if (const int number = interrupt_signal(); !freed && number != 0) {
       console.warn("interrupted; '" + escaped(file) + "' is as it was");
@@ -75,8 +76,12 @@ int compact_model(const std::string& path, const CompactOptions& options, Consol
                       {"had_base", freed->had_base}};
       console.print(json.dump(-1, ' ', true) + "\n");
     }
-    console.say(fmt::format("{}: {} freed{}\n", escaped(file), human_bytes(freed->n_bytes),
-                            freed->had_base ? "; it stands alone now" : ""));
+    if (freed->had_base) {
+      console.say(fmt::format("{}: {} -> {}, it stands alone now\n", escaped(file),
+                              human_bytes(before_bytes), human_bytes(size_of(file))));
+    } else {
+      console.say(fmt::format("{}: {} freed\n", escaped(file), human_bytes(freed->n_bytes)));
+    }
   }
   return kExitOk;
 }

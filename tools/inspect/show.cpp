@@ -233,6 +233,13 @@ std::string totals_text(const RowTotals& totals) {
                      human_bytes(totals.decoded_bytes), human_bytes(totals.stored_bytes));
 }
 
+std::string base_name_text(const Listing& file) {
+  if (file.base_name.empty()) {
+    return file.misses_base ? "not named, to be given with --base" : "as given";
+  }
+  return escaped(file.base_name) + (file.misses_base ? ", which is missing" : "");
+}
+
 // "base  step1000.cfck: 40 unchanged, 108 differences (0.61 % of their values changed)"
 std::string base_line(const Model& model) {
   std::string names;
@@ -241,8 +248,7 @@ std::string base_line(const Model& model) {
   std::uint64_t n_compared = 0;
   for (const Listing& file : model.files) {
     if (!file.needs_base) continue;
-    const std::string name =
-        file.base_name.empty() ? "not named, for --base" : escaped(file.base_name);
+    const std::string name = base_name_text(file);
     if (names.find(name) == std::string::npos) names += (names.empty() ? "" : ", ") + name;
     for (const TensorRow& row : file.rows) {
       totals.add(row);
@@ -314,7 +320,14 @@ Json file_json(const Listing& file) {
     json["dead_bytes"] = file.dead_bytes;
   }
   json["file_bytes"] = file.file_bytes;
-  if (file.needs_base) json["base"] = json_text(file.base_name);
+  if (file.needs_base) {
+    json["base"] = json_text(file.base_name);
+    json["base_is_missing"] = file.misses_base;
+    BaseTotals against_base;
+    for (const TensorRow& row : file.rows) against_base.add(row);
+    json["n_unchanged"] = against_base.n_unchanged;
+    json["n_differences"] = against_base.n_differences;
+  }
   RowTotals totals;
   for (const TensorRow& row : file.rows) totals.add(row);
   add_totals_json(json, totals);

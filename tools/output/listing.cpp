@@ -208,6 +208,7 @@ Result<Listing> list_tensors(const model::ModelFiles& files, std::size_t number,
     listing.generation = file.reader->generation();
     listing.dead_bytes = file.reader->dead_bytes();
     listing.needs_base = file.reader->needs_base();
+    listing.misses_base = listing.needs_base && file.reader->chain_length() == 0;
     listing.base_name = file.reader->base_name();
   }
   listing.metadata = archive->metadata();

@@ -77,6 +77,17 @@ TEST(ConvertFormats, WhatCannotBeWrittenIsSaidWithWhatCan) {
   EXPECT_TRUE(has(options.err, "--codec: only for conversion to .cfck, not to npz")) << options.err;
 }
 
+TEST(ConvertFormats, FilesOfPyTorchHavePatchesButAreNotReplaced) {
+  const TemporaryFolder folder;
+  write_file(folder / "model.pt", plain_pt());
+  const std::string patch = folder / "update.cfck";
+  ASSERT_EQ(run({"patch", folder / "model.pt", folder / "model.pt", "-o", patch}).code, 0);
+  const Outcome replaced = run({"apply", "--in-place", folder / "model.pt", patch});
+  EXPECT_EQ(replaced.code, kUsage);
+  EXPECT_TRUE(has(replaced.err, "which cfck does not write")) << replaced.err;
+  EXPECT_TRUE(read_file(folder / "model.pt") == plain_pt());
+}
+
 TEST(ConvertFormats, FiguresOfCompressionAreForCfckFilesOnly) {
   const TemporaryFolder folder;
   const std::string z = npz_in(folder);

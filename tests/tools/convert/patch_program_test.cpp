@@ -87,13 +87,78 @@ TEST_F(PatchProgram, InPlaceReplacesTheOldFile) {
   ASSERT_EQ(applied.code, 0) << applied.err;
   EXPECT_TRUE(read_file(model) == version(1));
   EXPECT_EQ(fs::status(model).permissions(), fs::perms{0640});
-  // The patch was for another version: nothing happens.
   const Outcome again = run({"apply", "--in-place", model, patch_});
-  EXPECT_EQ(again.code, 3);
-  EXPECT_TRUE(has(again.err, "has other values in the tensor of this name")) << again.err;
+  EXPECT_EQ(again.code, 8);
+  EXPECT_TRUE(has(again.err, "has the values of this patch already")) << again.err;
+  const Outcome other = run({"apply", "--in-place", at("v2.safetensors"), patch_});
+  EXPECT_EQ(other.code, 3);
+  EXPECT_TRUE(has(other.err, "was not made for '" + at("v2.safetensors") + "': 1 tensor has other"))
+      << other.err;
+  EXPECT_TRUE(read_file(at("v2.safetensors")) == version(2));
   EXPECT_TRUE(read_file(model) == version(1));
   EXPECT_EQ(folder_.files(),
             (Names{"update.cfck", "v0.safetensors", "v1.safetensors", "v2.safetensors"}));
+}
+
+TEST_F(PatchProgram, WhatIsNoPatchIsRefused) {
+  make_patch();
+  const std::string model = at("v0.safetensors");
+  const Outcome swapped = run({"apply", patch_, model, "-o", at("new.safetensors")});
+  EXPECT_NE(swapped.code, 0);
+  const Outcome plain = run({"apply", model, at("v1.safetensors"), "-o", at("new.safetensors")});
+  EXPECT_EQ(plain.code, 2);
+  EXPECT_TRUE(has(plain.err, "this is a safetensors file")) << plain.err;
+  write_file(at("other.safetensors"), one_tensor(5000));
+  ASSERT_EQ(run({"convert", at("other.safetensors")}).code, 0);
+  const Outcome other = run({"apply", "--in-place", model, at("other.cfck")});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_TRUE(has(other.err, "is no patch of")) << other.err;
+  EXPECT_TRUE(read_file(model) == version(0));
+  // A file with the same tensors is as good as a patch.
+  ASSERT_EQ(run({"convert", at("v2.safetensors")}).code, 0);
+  EXPECT_EQ(run({"apply", "--in-place", model, at("v2.cfck")}).code, 0);
+  EXPECT_TRUE(read_file(model) == version(2));
+}
+
+TEST_F(PatchProgram, TensorsThatThePatchLacksAreNamed) {
+  write_file(at("fewer.safetensors"),
+             model_of({{"same", "F32", "[256,256]", bytes_of(weights(kElems, 2, 0.02F))}}));
+  ASSERT_EQ(run({"patch", at("v0.safetensors"), at("fewer.safetensors"), "-o", patch_}).code, 0);
+  const Outcome applied = run({"apply", at("v0.safetensors"), patch_, "-o", at("new.safetensors")});
+  EXPECT_EQ(applied.code, 0);
+  EXPECT_TRUE(has(applied.err, "does not have 2 tensors of OLD")) << applied.err;
+  EXPECT_TRUE(has(applied.err, "'bias'")) << applied.err;
+}
+
+TEST_F(PatchProgram, APatchBesideItsBaseIsApplied) {
+  ASSERT_EQ(run({"convert", at("v0.safetensors")}).code, 0);
+  ASSERT_EQ(run({"patch", at("v0.cfck"), at("v1.safetensors"), "-o", patch_}).code, 0);
+  const Outcome applied = run({"apply", "--in-place", at("v0.cfck"), patch_});
+  ASSERT_EQ(applied.code, 0) << applied.err;
+  EXPECT_EQ(run({"diff", at("v0.cfck"), at("v1.safetensors")}).code, 0);
+}
+
+TEST_F(PatchProgram, ConvertTakesTheBaseOfItsInput) {
+  make_patch();
+  const Outcome converted =
+      run({"convert", patch_, at("new.safetensors"), "--base", at("v0.safetensors")});
+  ASSERT_EQ(converted.code, 0) << converted.err;
+  EXPECT_TRUE(read_file(at("new.safetensors")) == version(1));
+  EXPECT_EQ(run({"convert", patch_, at("new.safetensors"), "-f"}).code, 3);
+}
+
+TEST_F(PatchProgram, WhereNothingFitsAPatchSaysSo) {
+  write_file(at("other.safetensors"), one_tensor(5000));
+  const Outcome made = run({"patch", at("other.safetensors"), at("v1.safetensors"), "-o", patch_});
+  EXPECT_EQ(made.code, 0);
+  EXPECT_TRUE(has(made.err, "nothing is stored against")) << made.err;
+}
+
+TEST_F(PatchProgram, MisspeltOptionsAreNamed) {
+  const Outcome wrong =
+      run({"patch", at("v0.safetensors"), at("v1.safetensors"), "--out=" + patch_});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_TRUE(has(wrong.err, "there is no option --out")) << wrong.err;
 }
 
 TEST_F(PatchProgram, AFullDiskLeavesTheOldFile) {
@@ -170,7 +235,7 @@ TEST_F(PatchProgram, CompactedFilesStandAlone) {
   ASSERT_EQ(run({"convert", at("v1.safetensors"), "--base", at("v0.cfck")}).code, 0);
   const Outcome compacted = run({"compact", at("v1.cfck")});
   ASSERT_EQ(compacted.code, 0) << compacted.err;
-  EXPECT_TRUE(has(compacted.out, "stands alone now")) << compacted.out;
+  EXPECT_TRUE(has(compacted.out, "it stands alone now")) << compacted.out;
   fs::remove(at("v0.cfck"));
   EXPECT_EQ(run({"diff", at("v1.cfck"), at("v1.safetensors")}).code, 0);
   EXPECT_FALSE(has(run({"compact", at("v1.cfck")}).out, "stands alone"));
@@ -223,7 +288,7 @@ TEST_F(PatchProgram, InspectSaysWhatChanged) {
   make_patch();
   const Outcome shown = run({"inspect", patch_});
   ASSERT_EQ(shown.code, 0) << shown.err;
-  EXPECT_TRUE(has(shown.out, "not named, for --base: 1 unchanged")) << shown.out;
+  EXPECT_TRUE(has(shown.out, "not named, to be given with --base: 1 unchanged")) << shown.out;
   const Outcome counted =
       run({"inspect", "--json", "--changes", "--base", at("v0.safetensors"), patch_});
   ASSERT_EQ(counted.code, 0) << counted.err;
