@@ -13,6 +13,7 @@
 #include "cfck/archive.hpp"
 #include "cfck/base.hpp"
 #include "format/read/find_base.hpp"
+#include "format/read/last_chunk.hpp"
 
 namespace cfck {
 namespace {
@@ -55,8 +56,15 @@ class ArchiveBase final : public Base {
   Result<void> read(const BaseTensor& tensor, std::uint64_t offset_bytes,
                     MutableBytes out) const override {
     const unsigned bits = bits_per_element(tensor.dtype);
-    Result<void> read = archive_->read_elements(tensor_of(tensor), offset_bytes * 8 / bits,
-                                                out.size() * 8 / bits, out);
+    const ArchiveTensor& stored = owner_of_bytes(tensor);
+    format::ChunkedBytes bytes{stored.index, stored.n_bytes, 0};
+    if (stored.sharing != Sharing::kMemory && stored.chunk_elems != 0) {
+      bytes = format::chunked_bytes(stored.index, stored.n_elems, stored.chunk_elems, bits);
+    }
+    Result<void> read =
+        last_chunk_.read(bytes, offset_bytes, out, [&](std::uint64_t first, MutableBytes to) {
+          return archive_->read_elements(stored, first * 8 / bits, to.size() * 8 / bits, to);
+        });
     return read ? std::move(read) : format::of_base(std::move(read).error(), name_);
   }
   std::uint64_t chain_length() const override {
@@ -70,6 +78,11 @@ class ArchiveBase final : public Base {
  private:
   const ArchiveTensor& tensor_of(const BaseTensor& tensor) const {
     return archive_->tensors()[tensor.index];
+  }
+
+  const ArchiveTensor& owner_of_bytes(const BaseTensor& tensor) const {
+    const ArchiveTensor& stored = tensor_of(tensor);
+    return stored.sharing == Sharing::kBytes ? archive_->tensors()[stored.base] : stored;
   }
 
   Result<Digest> digest_of_values(const BaseTensor& tensor) const {
@@ -89,6 +102,7 @@ class ArchiveBase final : public Base {
   const std::unique_ptr<const TensorArchive> archive_;
   const std::string name_;
   std::vector<BaseTensor> tensors_;
+  const format::LastChunk last_chunk_;
   mutable PerProcess<std::map<std::size_t, Digest>> digests_;
 };
 

@@ -8,6 +8,7 @@
 #include "cfck/reader.hpp"
 #include "codec/chunk_geometry.hpp"
 #include "format/read/find_base.hpp"
+#include "format/read/last_chunk.hpp"
 #include "format/read/reader_access.hpp"
 
 namespace cfck {
@@ -35,8 +36,15 @@ class ReaderBase final : public Base {
   Result<void> read(const BaseTensor& tensor, std::uint64_t offset_bytes,
                     MutableBytes out) const override {
     const unsigned bits = bits_per_element(tensor.dtype);
-    Result<void> read = reader_.read_elements(record_of(tensor), offset_bytes * 8 / bits,
-                                              out.size() * 8 / bits, out);
+    const Record& record = owner_of_bytes(tensor);
+    format::ChunkedBytes bytes{record.index, record.decoded_bytes, 0};
+    if (record.kind != RecordKind::kAlias) {
+      bytes = format::chunked_bytes(record.index, record.n_elems, record.chunk_elems, bits);
+    }
+    Result<void> read =
+        last_chunk_.read(bytes, offset_bytes, out, [&](std::uint64_t first, MutableBytes to) {
+          return reader_.read_elements(record, first * 8 / bits, to.size() * 8 / bits, to);
+        });
     return read ? std::move(read) : format::of_base(std::move(read).error(), name_);
   }
   std::uint64_t chain_length() const override { return reader_.chain_length(); }
@@ -46,9 +54,15 @@ class ReaderBase final : public Base {
     return reader_.records()[tensor.index];
   }
 
+  const Record& owner_of_bytes(const BaseTensor& tensor) const {
+    const Record& record = record_of(tensor);
+    return record.kind == RecordKind::kDuplicate ? reader_.records()[record.base] : record;
+  }
+
   const Reader reader_;
   const std::string name_;
   std::vector<BaseTensor> tensors_;
+  const format::LastChunk last_chunk_;
 };
 
 }  // namespace

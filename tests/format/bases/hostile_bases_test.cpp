@@ -1,8 +1,11 @@
 // Files with bases whose makers mean harm, or that are many.
 #include <filesystem>
+#include <utility>
 
+#include "cfck/archive.hpp"
 #include "cfck/base.hpp"
 #include "cfck/patch.hpp"
+#include "format/read/last_chunk.hpp"
 #include "tests/format/bases/stepped.hpp"
 #include "tests/support/changed_index.hpp"
 #include "tests/support/sample_tensors.hpp"
@@ -93,6 +96,66 @@ TEST(HostileBase, HostileNamesAndRecordsAreRefused) {
               ErrorCode::kInternal);
     EXPECT_NE(refused(name, [](Record& record) { record.name = "another"; }), ErrorCode::kInternal);
     EXPECT_NE(refused(name, [](Record& record) { record.shape[0] += 8; }), ErrorCode::kInternal);
+  }
+}
+
+// A file may have many small chunks where its base has a large one.
+TEST(HostileBase, LargeChunksAreDecodedOnceForManySmallOnes) {
+  const Bytes values = noise(1, 1000);
+  std::vector<std::pair<std::uint64_t, std::size_t>> decoded;
+  const format::LastChunk last;
+  const auto read = [&](std::uint64_t offset_bytes, std::size_t n_bytes) {
+    Bytes found(n_bytes);
+    expect_ok(last.read({.number = 3, .n_bytes = 1000, .chunk_bytes = 300}, offset_bytes, found,
+                        [&](std::uint64_t first, MutableBytes out) -> Result<void> {
+                          decoded.emplace_back(first, out.size());
+                          std::copy_n(values.begin() + static_cast<long>(first), out.size(),
+                                      out.begin());
+                          return {};
+                        }));
+    EXPECT_TRUE(
+        std::equal(found.begin(), found.end(), values.begin() + static_cast<long>(offset_bytes)));
+  };
+  for (std::uint64_t at = 0; at < 1000; at += 7) {
+    read(at, std::min<std::size_t>(7, 1000 - at));
+  }
+  using Decoded = std::vector<std::pair<std::uint64_t, std::size_t>>;
+  EXPECT_EQ(std::exchange(decoded, {}), (Decoded{{0, 300}, {300, 300}, {600, 300}, {900, 100}}));
+  // Whole chunks go to where they are wanted, at once.
+  read(250, 700);
+  EXPECT_EQ(decoded, (Decoded{{0, 300}, {300, 300}, {600, 300}, {900, 100}}));
+}
+
+TEST(HostileBase, ChunksOfAnySizeAreReadAgainstChunksOfAnySize) {
+  Tensors old = old_tensors();
+  old["bits"] = {DType::kF4, {40000}, weights(7, 5000)};
+  old["bits copied"] = old["bits"];
+  const Tensors now = new_tensors(old);
+  const TemporaryFolder folder;
+  for (const std::uint64_t of_base : {5000, 1 << 22}) {
+    const auto save_with = [&](const char* name, const Tensors& tensors, std::uint64_t chunk_elems,
+                               std::shared_ptr<const Base> base) {
+      EncodeOptions options;
+      options.chunk_elems = chunk_elems;
+      options.base = std::move(base);
+      put_bytes(folder.path(name),
+                write_file([&](Writer& writer) { add_to(writer, tensors); }, options));
+    };
+    save_with("old.cfck", old, of_base, nullptr);
+    for (const std::uint64_t of_file : {7000, 1 << 22}) {
+      auto archive = take(TensorArchive::open(folder.path("old.cfck")));
+      for (std::shared_ptr<const Base> base :
+           {take(open_base(folder.path("old.cfck"))),
+            take(base_of_archive(std::move(archive), "old.cfck"))}) {
+        save_with("new.cfck", now, of_file, base);
+        DecodeOptions options;
+        options.base = base;
+        options.threads = 3;
+        const Reader reader = take(Reader::open(folder.path("new.cfck"), options));
+        EXPECT_EQ(all_tensors(reader), values_of(now));
+        expect_sound(reader);
+      }
+    }
   }
 }
 
