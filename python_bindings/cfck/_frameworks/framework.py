@@ -99,6 +99,10 @@ class Framework(Protocol[TensorT]):
     def copy(self, out: TensorT, tensor: TensorT) -> None:
         """Copies ``tensor`` into ``out``, on whatever device it is."""
 
+    def has_bits_of(self, out: TensorT, tensor: TensorT) -> bool:
+        """Whether ``out``, on whatever device, has the elements of ``tensor``, bit for bit.
+        Requires: ``tensor`` is on the host; they have the same dtype and shape."""
+
     def steps(self, tensor: TensorT) -> Sequence[int]:
         """The strides of a tensor, in its elements."""
 

@@ -222,6 +222,10 @@ class NumpyFramework:
     def copy(self, out: np.ndarray, tensor: np.ndarray) -> None:
         out[...] = tensor
 
+    def has_bits_of(self, out: np.ndarray, tensor: np.ndarray) -> bool:
+        native = out if out.dtype.isnative else out.astype(tensor.dtype)
+        return _have_same_bits(native, tensor)
+
     def steps(self, tensor: np.ndarray) -> Sequence[int]:
         # Where they are no whole elements, rounded down.
         return [abs(step) // tensor.itemsize for step in tensor.strides]

@@ -212,6 +212,10 @@ class TorchFramework:
         with torch.inference_mode() if out.is_inference() else torch.no_grad():
             out.copy_(tensor)
 
+    def has_bits_of(self, out: torch.Tensor, tensor: torch.Tensor) -> bool:
+        found = out.detach().resolve_conj().resolve_neg().to("cpu")
+        return _have_same_bits(found, tensor.detach())
+
     def steps(self, tensor: torch.Tensor) -> Sequence[int]:
         return tensor.stride()
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._common.near import listed
 from .._frameworks.choose import find_framework
 from .._frameworks.framework import Framework
 from .._options.kinds import OpenOptions
@@ -132,7 +133,9 @@ class Follower:
             model: a torch module, whose parameters and buffers are filled where they are; or a dict
                 of numpy arrays or torch tensors, which becomes the version: tensors that fit are
                 filled where they are, others replaced, and those of other names removed. It may be
-                empty. Nothing else may write to what the follower fills. None: on_tensors alone.
+                empty. Nothing else should write to what the follower fills: the next version
+                overwrites that, with a SyncWarning that names the tensors which the version does
+                not change. None: on_tensors alone.
             on_tensors: in place of that of the follower.
 
         Returns:
@@ -270,8 +273,15 @@ class Follower:
         if held is None or not (is_other or _is_newer(held, self._filled)):
             return False
         self._filled = None
-        self._receiver.fill(model, held.framework, held.tensors, held.infos, self._strict)
+        overwritten = self._receiver.fill(
+            model, held.framework, held.tensors, held.infos, self._strict
+        )
         self._filled = held.history, held.version
+        if overwritten:
+            warn(
+                f"somebody else wrote to {listed(overwritten)} of the model, which the follower "
+                f"had filled; they have the values of version {held.version} now"
+            )
         return True
 
     def _hand_over(self, tell: OnTensors) -> bool:

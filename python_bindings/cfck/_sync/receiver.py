@@ -67,8 +67,13 @@ class Receiver:
         tensors: Mapping[str, Any],
         infos: Mapping[str, TensorInfo],
         strict: bool,
-    ) -> None:
-        """Copies what has changed. Before anything is changed it is checked that all fits.
+    ) -> list[str]:
+        """Copies what has changed, and what has no longer the values that were filled in. Before
+        anything is changed it is checked that all fits.
+
+        Returns:
+            The names of the tensors to which somebody else wrote, as far as that shows: those that
+            are to keep the values that they were given, and had others.
 
         Raises:
             InvalidArgumentError: a module has other names, dtypes or shapes.
@@ -83,10 +88,14 @@ class Receiver:
         # Half a model is none: after an error all of it is copied.
         self._forget()
         has = {}
-        for name in filled:
-            memory = place_of(targets[name])
-            if had.get(name) != (infos[name], memory):
-                framework.copy(targets[name], tensors[name])
+        overwritten = []
+        for name in sorted(filled):
+            target, memory = targets[name], place_of(targets[name])
+            keeps = had.get(name) == (infos[name], memory)
+            if not keeps or not framework.has_bits_of(target, tensors[name]):
+                framework.copy(target, tensors[name])
+                if keeps:
+                    overwritten.append(name)
             has[name] = infos[name], memory
         if is_module(model):
             self._module = weakref.ref(model)
@@ -98,6 +107,7 @@ class Receiver:
                 del targets[name]
             self._tensors = dict(targets)
         self._has = has
+        return overwritten
 
 
 def _targets(model: Any) -> Any:
