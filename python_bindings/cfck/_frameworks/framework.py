@@ -80,8 +80,11 @@ class Framework(Protocol[TensorT]):
     def reach_device(self, device: torch.device) -> None:
         """Raises DeviceError if nothing can be put on a device, before anything is decoded."""
 
-    def target(self, out: object, dtype: str, shape: Sequence[int], name: str) -> int | None:
-        """Address where ``out`` takes the tensor in place; None if it must be copied."""
+    def target(
+        self, out: object, dtype: str, shape: Sequence[int], name: str, called: str = "out"
+    ) -> int | None:
+        """Address where ``out`` takes the tensor in place; None if it must be copied. Errors call
+        it ``called``."""
 
     def wrote(self, out: TensorT) -> None:
         """Tells the library that ``out`` was written to through its address."""

@@ -190,19 +190,21 @@ class NumpyFramework:
     def to_device(self, tensor: np.ndarray, device: object) -> np.ndarray:
         return tensor
 
-    def target(self, out: object, dtype: str, shape: Sequence[int], name: str) -> int | None:
+    def target(
+        self, out: object, dtype: str, shape: Sequence[int], name: str, called: str = "out"
+    ) -> int | None:
         if not isinstance(out, np.ndarray):
             raise InvalidArgumentError(
-                f"out must be a numpy.ndarray, not {type(out).__name__}", record=name
+                f"{called} must be a numpy.ndarray, not {type(out).__name__}", record=name
             )
         if out.dtype.newbyteorder("=") != dtype_of(dtype) or out.shape != tuple(shape):
             raise InvalidArgumentError(
-                f"out is {out.dtype}{list(out.shape)}, but tensor `{name}` is "
+                f"{called} is {out.dtype}{list(out.shape)}, but tensor `{name}` is "
                 f"{dtype_of(dtype)}{list(shape)}",
                 record=name,
             )
         if not out.flags.writeable:
-            raise InvalidArgumentError("out is read-only", record=name)
+            raise InvalidArgumentError(f"{called} is read-only", record=name)
         in_place = out.flags.c_contiguous and out.dtype.isnative and dtype not in _PACKED_BITS
         return out.ctypes.data if in_place else None
 

@@ -175,20 +175,24 @@ class TorchFramework:
     def to_device(self, tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
         return tensor.to(device)
 
-    def target(self, out: object, dtype: str, shape: Sequence[int], name: str) -> int | None:
+    def target(
+        self, out: object, dtype: str, shape: Sequence[int], name: str, called: str = "out"
+    ) -> int | None:
         if not isinstance(out, torch.Tensor):
             raise InvalidArgumentError(
-                f"out must be a torch.Tensor, not {type(out).__name__}", record=name
+                f"{called} must be a torch.Tensor, not {type(out).__name__}", record=name
             )
         expected = torch_shape(dtype, shape)
         if out.dtype != dtype_of(dtype) or tuple(out.shape) != expected:
             raise InvalidArgumentError(
-                f"out is {out.dtype}{list(out.shape)}, but tensor `{name}` is "
+                f"{called} is {out.dtype}{list(out.shape)}, but tensor `{name}` is "
                 f"{dtype_of(dtype)}{list(expected)}",
                 record=name,
             )
         if out.is_meta or isinstance(out, FakeTensor):
-            raise InvalidArgumentError("out has no memory: it is on the device meta", record=name)
+            raise InvalidArgumentError(
+                f"{called} has no memory: it is on the device meta", record=name
+            )
         return out.data_ptr() if takes_in_place(out) else None
 
     def wrote(self, out: torch.Tensor) -> None:

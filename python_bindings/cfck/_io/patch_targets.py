@@ -54,7 +54,7 @@ class PatchTargets:
         check_utf8(name)
         try:
             dtype, shape = self._framework.describe(tensor)
-            return self._framework.target(tensor, dtype, shape, name)
+            return self._framework.target(tensor, dtype, shape, name, "it")
         except CfckError as error:
             why = str(error).replace("tensor `` ", "it ").replace("``", f"`{name}`")
             message = f"tensor `{name}` cannot be changed: {why}"

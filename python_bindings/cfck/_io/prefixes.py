@@ -124,11 +124,16 @@ def advice_on_names(file_names: Collection[str], model_names: Collection[str]) -
         if found.n_names < max(len(file_names), len(model_names)):
             which = f"{found.n_names} of the names differ by a prefix only"
         return f"{which}: {found.advice()}"
-    plain = {name.replace(_COMPILED, "") for name in model_names}
-    same = sum(name.replace(_COMPILED, "") in plain for name in file_names)
-    if same and 2 * same > min(len(file_names), len(model_names)):
+    if differ_by_compiled_parts(file_names, model_names):
         return (
             f"the names differ by the prefix `{_COMPILED}` of compiled modules only: load the file "
             "into the model before parts of it are compiled, or save the model without them"
         )
     return None
+
+
+def differ_by_compiled_parts(file_names: Collection[str], model_names: Collection[str]) -> bool:
+    """Whether most names differ by what torch.compile puts into them, at whatever place."""
+    plain = {name.replace(_COMPILED, "") for name in model_names}
+    same = sum(name.replace(_COMPILED, "") in plain for name in file_names)
+    return same > 0 and 2 * same > min(len(file_names), len(model_names))

@@ -13,6 +13,7 @@ from .._frameworks.framework import Framework, overlapping, overlaps_itself
 from ..errors import CfckError, InvalidArgumentError, UnsupportedError
 from .copies import place_of
 from .digests import TensorInfo
+from .naming import advice_on_versions
 
 
 def is_module(model: object) -> bool:
@@ -127,14 +128,9 @@ def _of_module(
 ) -> set[str]:
     missing = sorted(targets.keys() - infos.keys())
     unexpected = sorted(infos.keys() - targets.keys())
-    if strict and (missing or unexpected):
-        parts = [f"it has not {listed(missing)} of the model"] if missing else []
-        parts += [f"the model has not {listed(unexpected)}"] if unexpected else []
-        raise InvalidArgumentError(
-            f"the version does not fit the model: {', and '.join(parts)}; strict=False fills what "
-            "both have, and on_tensors= hands tensors over for a model of another form"
-        )
     filled = targets.keys() & infos.keys()
+    if (strict and (missing or unexpected)) or not filled:
+        raise _misfit(missing, unexpected, bool(filled))
     for name in sorted(filled):
         why_not = _why_not(framework, targets[name], infos[name], name)
         if why_not is not None:
@@ -147,6 +143,27 @@ def _of_module(
             record=one,
         )
     return filled
+
+
+def _misfit(missing: list[str], unexpected: list[str], is_partly: bool) -> InvalidArgumentError:
+    """The error for names that do not fit.
+
+    Args:
+        missing: names of the model that the version lacks.
+        unexpected: names of the version that the model lacks.
+        is_partly: whether there are names that both have.
+    """
+    parts = [f"the version lacks {listed(missing)}"] if missing else []
+    parts += [f"the model lacks {listed(unexpected)}"] if unexpected else []
+    if not is_partly:
+        parts.append("no name is in both")
+    ways = [advice_on_versions(unexpected, missing)]
+    ways.append("strict=False fills what both have" if is_partly else None)
+    ways.append("on_tensors= hands over the tensors for a model of another form")
+    return InvalidArgumentError(
+        f"the version does not fit the model: {', and '.join(parts)}; "
+        f"{'; '.join(way for way in ways if way is not None)}"
+    )
 
 
 def _that_fit(
@@ -171,7 +188,8 @@ def _why_not(
 ) -> CfckError | None:
     """Why a tensor cannot be filled in place; None if it can."""
     try:
-        framework.target(target, info.dtype, info.shape, name)
+        _check_layout(framework, target, info)
+        framework.target(target, info.dtype, info.shape, name, "it")
         framework.describe(target)
         if overlaps_itself(framework, target):
             raise UnsupportedError("it has elements that share memory (an expanded tensor?)")
@@ -179,6 +197,17 @@ def _why_not(
         message = f"tensor `{name}` of the model cannot be filled: {error}"
         return type(error)(message, record=name)
     return None
+
+
+def _check_layout(framework: Framework[Any], target: Any, info: TensorInfo) -> None:
+    try:
+        dtype, shape = framework.describe(target)
+    except CfckError:
+        return  # target() says what it is
+    if (dtype, tuple(shape)) != (info.dtype, info.shape):
+        raise InvalidArgumentError(
+            f"it is {dtype} {list(shape)}, and {info.dtype} {list(info.shape)} in the version"
+        )
 
 
 def _clash(

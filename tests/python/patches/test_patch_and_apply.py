@@ -113,7 +113,7 @@ def test_read_only_arrays_are_refused_before_anything_is_changed():
     arrays = copies(old)
     arrays["same"].flags.writeable = False
     with pytest.raises(
-        cfck.InvalidArgumentError, match="`same` cannot be changed: out is read-only"
+        cfck.InvalidArgumentError, match="`same` cannot be changed: it is read-only"
     ):
         cfck.numpy.apply(arrays, cfck.numpy.patch(old, new))
     assert same(arrays, old)

@@ -89,11 +89,14 @@ def test_models_of_inference_mode(tmp_path):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (nn.Linear(20, 30), r"does not fit the model: the model has not 'more'; strict=False"),
-        (nn.Sequential(nn.Linear(20, 30)), r"it has not '0.bias', '0.weight' of the model, and"),
-        (nn.Linear(20, 31), "tensor `bias` of the model cannot be filled: out is"),
-        (nn.Linear(20, 30).bfloat16(), "tensor `bias` of the model cannot be filled: out is"),
-        (nn.Linear(20, 30, device="meta"), "it is on the device meta"),
+        (nn.Linear(20, 30), r"does not fit the model: the model lacks 'more'; strict=False"),
+        (nn.Sequential(nn.Linear(20, 30)), r"the version lacks '0.bias', '0.weight', and the mod"),
+        (nn.Linear(20, 31), r"`bias` of the model .* filled: it is F32 \[31\], and F32 \[30\] in"),
+        (
+            nn.Linear(20, 30).bfloat16(),
+            r"`bias` of the model .* filled: it is BF16 \[30\], and F32",
+        ),
+        (nn.Linear(20, 30, device="meta"), "`bias` of the model .* filled: it has no memory"),
     ],
 )
 def test_models_that_do_not_fit_are_not_changed(tmp_path, other, said):
@@ -110,6 +113,54 @@ def test_models_that_do_not_fit_are_not_changed(tmp_path, other, said):
     fitting = nn.Linear(20, 30)
     assert Follower(tmp_path, strict=False).poll(fitting) == 1
     assert torch.equal(fitting.weight, state["weight"])
+
+
+class Wrapped(nn.Module):
+    """As DistributedDataParallel and others wrap a model."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+
+def wrapped():
+    return Wrapped(nn.Linear(20, 30))
+
+
+def compiled():
+    return torch.compile(nn.Linear(20, 30))
+
+
+def compiled_inside():
+    return nn.ModuleDict({"a": compiled(), "b": Wrapped(compiled())})
+
+
+def plain_inside():
+    return nn.ModuleDict({"a": nn.Linear(20, 30), "b": wrapped()})
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("published", "followed", "said"),
+    [
+        (nn.Linear(20, 30), wrapped(), "the model begin with `module.`.*give poll.. model.module;"),
+        (nn.Linear(20, 30), compiled(), "begin with `_orig_mod.`.*give poll.. model._orig_mod;"),
+        (nn.Linear(20, 30), Wrapped(compiled()), "give poll.. model.module._orig_mod;"),
+        (wrapped(), nn.Linear(20, 30), "version begin with `module.`.*publish model.module.state_"),
+        (wrapped(), compiled(), "version begin with `module.`, and those of the model with `_orig"),
+        (plain_inside(), compiled_inside(), "by the `_orig_mod.` of torch.compile: publish and"),
+        (nn.Linear(20, 30), nn.ReLU(), "model lacks 'bias', 'weight', and no name is in both"),
+    ],
+)
+def test_models_without_a_name_of_the_version_are_refused(
+    tmp_path, published, followed, said, strict
+):
+    with Publisher(tmp_path) as publisher:
+        publisher.publish(published.state_dict())
+    follower = Follower(tmp_path, strict=strict)
+    with pytest.raises(cfck.InvalidArgumentError, match=said):
+        follower.poll(followed)
+    assert follower.status().version is None
 
 
 def test_tied_parameters_of_other_values_are_refused(tmp_path):
