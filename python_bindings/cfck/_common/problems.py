@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from ..errors import CfckError
+from ..errors import CfckError, ChecksumError, CorruptError, TruncatedError, UnsupportedError
+from .text import printable
 
 _MAX_LISTED = 20
 
@@ -59,4 +60,17 @@ def without_name() -> Iterator[None]:
         text = str(error)
         if "tensor ``" in text:
             error.args = (text.replace("tensor ``", "the tensor"),)
+        raise
+
+
+@contextlib.contextmanager
+def with_path(path: str | None) -> Iterator[None]:
+    """Errors of bytes that came from a file name it. ``path``: None: they came from none."""
+    try:
+        yield
+    except (ChecksumError, CorruptError, TruncatedError, UnsupportedError) as error:
+        if path is not None:
+            text, name = str(error), printable(path)
+            named = text.replace("'<memory>'", f"'{name}'")
+            error.args = (named if name in named else f"{name}: {text}",)
         raise

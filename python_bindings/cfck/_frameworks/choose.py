@@ -18,7 +18,7 @@ def find_framework(name: str) -> Framework[Any]:
         from .torch_tensors import TorchFramework
 
         return TorchFramework()
-    raise InvalidArgumentError(f"framework {name} is invalid; it may be pt or numpy")
+    raise InvalidArgumentError(f'framework {name} is invalid; it is "pt" or "np"')
 
 
 def framework_of(tensor: object) -> Framework[Any]:

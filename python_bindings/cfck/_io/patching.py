@@ -10,6 +10,7 @@ from .. import _native
 from .._common.checks import check_metadata
 from .._common.files import read_file
 from .._common.paths import native_path
+from .._common.problems import with_path
 from .._common.progress import byte_listener
 from .._frameworks.choose import framework_of
 from .._frameworks.framework import Framework
@@ -100,22 +101,25 @@ def apply(
     checked = Reading.of(complete(LoadBytesOptions, reading))
     if checked.base is not None:
         raise InvalidArgumentError("the base of a patch is what it changes; leave out base")
-    data = readable(_bytes_of(patch))
-    targets = PatchTargets(tensors_of(tensors, "what a patch changes"))
+    targets = PatchTargets(_targets_of(tensors))
+    is_path = isinstance(patch, str | os.PathLike)
+    path = os.fsdecode(native_path(patch)) if is_path else None
+    data = readable(patch if path is None else read_file(path))
     try:
-        _native.apply_patch(
-            data.ctypes.data,
-            data.nbytes,
-            targets.described,
-            copies=targets.copies,
-            targets=targets,
-            threads=checked.threads,
-            verify=checked.verify,
-            max_decoded_bytes=checked.max_decoded_bytes,
-            limits=checked.limits,
-            progress=progress,
-            total_bytes=targets.total_bytes,
-        )
+        with with_path(path):
+            _native.apply_patch(
+                data.ctypes.data,
+                data.nbytes,
+                targets.described,
+                copies=targets.copies,
+                targets=targets,
+                threads=checked.threads,
+                verify=checked.verify,
+                max_decoded_bytes=checked.max_decoded_bytes,
+                limits=checked.limits,
+                progress=progress,
+                total_bytes=targets.total_bytes,
+            )
     finally:  # an interrupt may come as soon as everything is written
         if targets.is_written:
             targets.finish()
@@ -139,10 +143,14 @@ def _patch_of_path(
     return data
 
 
-def _bytes_of(patch: Any) -> Any:
-    if not isinstance(patch, str | os.PathLike):
-        return patch
-    return read_file(os.fsdecode(native_path(patch)))
+def _targets_of(tensors: Any) -> Mapping[str, Any]:
+    what = "the first argument of apply()"
+    if isinstance(tensors, str | os.PathLike):
+        raise TypeError(
+            f"{what} is a dict of tensors or a model, whose memory is changed, not a path; load "
+            "the file first, or change it with `cfck apply`"
+        )
+    return tensors_of(tensors, what, takes_path=False)
 
 
 def _missing(path: str | os.PathLike[str], error: Exception) -> MissingFileError:

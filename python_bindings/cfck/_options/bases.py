@@ -63,14 +63,22 @@ def native_base(
     return _native.Base.of_memory(tensors.described, tensors.owners)
 
 
-def tensors_of(value: Any, what: str) -> Mapping[str, Any]:
-    """The tensors of a model or of a mapping by name."""
+def tensors_of(value: Any, what: str, takes_path: bool = True) -> Mapping[str, Any]:
+    """The tensors of a model or of a mapping by name.
+
+    Args:
+        what: what the value is for, for the error.
+        takes_path: whether the caller could have given a path as well.
+    """
     if hasattr(value, "state_dict") and hasattr(value, "named_parameters"):
         value = value.state_dict()
     if not isinstance(value, Mapping):
-        raise TypeError(
-            f"{what} is a dict of tensors, a model, or a path, not {type(value).__name__}"
+        kinds = (
+            "a dict of tensors, a model, or a path"
+            if takes_path
+            else "a dict of tensors or a model"
         )
+        raise TypeError(f"{what} is {kinds}, not {type(value).__name__}")
     return value
 
 

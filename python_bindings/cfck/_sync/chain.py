@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .._common.files import failure, read_file
+from .._common.problems import with_path
 from .._common.text import shown
 from .._frameworks.framework import Framework
 from .._io.archive import Archive
@@ -109,7 +110,8 @@ def read_next(
         data = read_file(path, entry.n_bytes)
     except (OSError, LimitExceededError) as error:  # it was replaced just now
         raise NotThereError(str(error)) from error
-    archive = Archive.from_bytes(data, {"max_decoded_bytes": NO_LIMIT})
+    with with_path(path):
+        archive = Archive.from_bytes(data, {"max_decoded_bytes": NO_LIMIT})
     infos = _proven(archive, entry, path)
     if {n: (i.dtype, i.shape) for n, i in infos.items()} != {
         n: (i.dtype, i.shape) for n, i in held.infos.items()

@@ -153,7 +153,7 @@ def test_closed_file(both):
 def test_frameworks_and_devices(both):
     for name in ("np", "numpy"):
         assert isinstance(cfck.safe_open(both[0], name).get_tensor("x"), np.ndarray)
-    with pytest.raises(cfck.CfckError, match="framework zz is invalid"):
+    with pytest.raises(cfck.CfckError, match='framework zz is invalid; it is "pt" or "np"'):
         cfck.safe_open(both[0], "zz")
     with pytest.raises(cfck.CfckError, match="not supported for framework numpy"):
         cfck.safe_open(both[0], "np", device="cuda:0")

@@ -179,3 +179,34 @@ def test_progress_and_its_exceptions():
     with pytest.raises(KeyError):
         cfck.numpy.apply(arrays, patch, progress=stop)
     assert same(arrays, old)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda patch: b"\x02" + bytes(7) + b"{}", "safetensors file"),
+        (lambda patch: patch[:-20], "cut off"),
+        (lambda patch: patch[:40] + bytes([patch[40] ^ 1]) + patch[41:], "damaged"),
+        (lambda patch: b"", "empty"),
+    ],
+)
+def test_files_that_cannot_be_applied_are_named(tmp_path, spoil, said):
+    old, new = versions()
+    path = tmp_path / "step8.cfck"
+    path.write_bytes(spoil(cfck.numpy.patch(old, new)))
+    for name in (path, str(path)):
+        with pytest.raises(cfck.CfckError, match=said) as caught:
+            cfck.numpy.apply(old, name)
+        assert str(caught.value).count(str(path)) == 1 and "<memory>" not in str(caught.value)
+
+
+def test_what_cannot_be_changed_or_patched_is_said(tmp_path):
+    old, new = versions()
+    patch = cfck.numpy.patch(old, new)
+    for path in ("m0.safetensors", tmp_path):
+        with pytest.raises(TypeError, match="not a path; load the file first, or .*`cfck apply`"):
+            cfck.numpy.apply(path, patch)
+    with pytest.raises(TypeError, match="a dict of tensors or a model, not list"):
+        cfck.numpy.apply([1], patch)
+    with pytest.raises(TypeError, match="a dict of tensors, a model, or a path, not list"):
+        cfck.numpy.patch([1], new)
