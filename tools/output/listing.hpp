@@ -55,7 +55,7 @@ struct Listing {
   std::uint64_t file_bytes = 0;
   bool needs_base = false;
   bool misses_base = false;  // the base was not found
-  std::string base_name;  // empty also for a base that was in memory
+  std::string base_name;     // empty also for a base that was in memory
   Metadata metadata;
   std::vector<TensorRow> rows;  // in file order
 };
