@@ -37,6 +37,11 @@ def check_replaceable(
             f"{os.fsdecode(filename)} would name itself as its base, since a base is found by its "
             "name beside the file; give it another name than that of its base"
         )
+    if name is not None and _is_same_file(path, native_path(base)):
+        raise InvalidArgumentError(
+            f"{os.fsdecode(filename)} is a link to its base, {os.fsdecode(base)}, which would be "
+            "replaced; give another name"
+        )
     if not replace_base:
         _native.check_no_dependents(path, otherwise)
     elif name is not None and name in _all_dependents(path):
@@ -45,6 +50,13 @@ def check_replaceable(
             "base once that is replaced; make it stand alone first (cfck compact), or give another "
             "name"
         )
+
+
+def _is_same_file(one: bytes, other: bytes) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False  # one of them is not there
 
 
 def _all_dependents(path: bytes) -> set[bytes]:

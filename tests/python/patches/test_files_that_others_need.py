@@ -118,6 +118,14 @@ def test_a_file_never_needs_itself(steps):
     cfck.numpy.save_file(OTHER, steps[0][0].with_name("new.cfck"), base=steps[2][0])
 
 
+def test_a_link_to_the_base_is_not_replaced(steps, tmp_path):
+    link = tmp_path / "other-name.cfck"
+    link.symlink_to(steps[2][0])
+    with pytest.raises(cfck.InvalidArgumentError, match="is a link to its base"):
+        cfck.numpy.save_file(OTHER, link, base=steps[2][0], replace_base=True)
+    assert all(can_be_read(steps))
+
+
 def test_updates_leave_what_others_need(steps):
     path, arrays = steps[0]
     for change in ({"tensors": {"a": arrays["a"] + 1}}, {"tensors": {}, "remove": ["a"]}):
