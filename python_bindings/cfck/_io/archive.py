@@ -59,6 +59,11 @@ class Archive:
         """Names of all tensors in file order."""
         return list(self._indexes)
 
+    def base_names(self) -> list[str | None]:
+        """For each file the name of the one that it is stored against; empty: it names none; None:
+        it stands alone."""
+        return self._native.base_names()
+
     def renamed(self, names: Mapping[str, str]) -> Archive:
         """The same tensors under other names: those that are to be, and those that are."""
         other = copy.copy(self)

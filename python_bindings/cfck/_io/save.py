@@ -17,6 +17,7 @@ from .._options.native import check_threads, native_options
 from .._options.signatures import complete
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
 from .archive import Archive
+from .far_bases import warn_of_far_base
 from .replacing import check_replaceable
 from .summary import SaveSummary, summarize, warn_of_losses, warn_of_no_tensors
 
@@ -81,6 +82,7 @@ def write_prepared(
     result = summarize(summary, prepared.names(), exempt)
     warn_of_losses(summary, native)
     warn_of_no_tensors(filename, result)
+    warn_of_far_base(filename, checked["base"])
     return result
 
 

@@ -214,10 +214,12 @@ class SaveBytesOptions(RefineOptions, total=False):
     """The options of save(): those of SaveOptions but for the ones of files.
 
     calibration: what cfck.calibrate returns for this model, or the path of its file.
-    base: tensors that whoever loads the file will have, by name: a dict, a model, or the path of a
-        .cfck file. A tensor that has one of its name, dtype and shape there is stored as the
-        difference where that takes fewer bytes; every bit is kept. A file remembers the name of the
-        base, and load_file() looks for it beside the file; see docs/patches.md. Not for update().
+    base: what whoever loads the file will have: names to tensors, a model, or the path of a file or
+        folder of any format. A tensor that has one of its name, dtype and shape there is stored as
+        the difference where that takes fewer bytes; every bit is kept. A file remembers the name of
+        a base that is a single .cfck file, and load_file() looks for that beside the file. It has
+        to be told of any other base, with ``base`` or ``base_dirs``; if that is a path, saving a
+        file warns so. See docs/patches.md. Not for update().
     progress: called as progress(done_bytes, total_bytes, name), of decoded bytes; what it raises
         ends the call. True: a bar on stderr.
     """

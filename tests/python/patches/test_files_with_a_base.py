@@ -138,3 +138,40 @@ def test_models_of_torch(tmp_path):
         new[0].weight.zero_()
     cfck.torch.load_model(new, tmp_path / "new.cfck", base=old)
     assert torch.equal(new[0].weight, old[0].weight)
+
+
+@pytest.mark.parametrize("name", ["x.npz", "folder", "other/x.cfck"])
+def test_bases_that_readers_do_not_find_are_told_of(steps, tmp_path, monkeypatch, name):
+    (_, old), (_, new) = steps[:2]
+    monkeypatch.chdir(tmp_path)
+    for folder in ("folder", "other"):
+        (tmp_path / folder).mkdir()
+    np.savez("x.npz", **old)
+    cfck.numpy.save_file(old, "folder/model.cfck")
+    cfck.numpy.save_file(old, "other/x.cfck")
+    for base in (name, tmp_path / name):
+        with pytest.warns(
+            UserWarning, match=r"new\.cfck is stored against .*[Rr]ead it"
+        ) as told:
+            cfck.numpy.save_file(new, "new.cfck", base=base)
+        assert [warning.filename for warning in told] == [__file__]
+        with pytest.raises(cfck.MissingBaseError):
+            cfck.numpy.load_file("new.cfck")
+        # What the warning says works.
+        call = str(told[0].message).partition("ead it with ")[2]
+        assert same(eval(call, {"load_file": cfck.numpy.load_file}), new)
+
+
+@pytest.mark.filterwarnings("error")
+def test_other_bases_are_not_told_of(steps, tmp_path, monkeypatch):
+    (path, old), (_, new) = steps[:2]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path, target_is_directory=True)
+    for base in (path, path.name, f"./{path.name}", f"link/{path.name}", old):
+        cfck.numpy.save_file(new, "new.cfck", base=base)
+    np.savez("x.npz", **old)
+    cfck.numpy.patch("x.npz", new)
+    cfck.numpy.save(new, base="x.npz")
+    other = {"other": np.ones(3)}  # nothing of it is stored against the base
+    cfck.numpy.save_file(other, "new.cfck", base="x.npz")
+    assert same(cfck.numpy.load_file("new.cfck"), other)
