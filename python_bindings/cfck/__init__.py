@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ._io.on_device import DeviceWarning
     from ._io.reading import LeftOutWarning
     from ._io.records import RecordInfo
+    from ._io.replacing import dependents_of
     from ._io.safe_open import safe_open
     from ._io.serialize import TensorSpec, deserialize, serialize, serialize_file
     from ._io.single import compress, decompress, update
@@ -130,6 +131,7 @@ __all__ = [
     "compress",
     "decode_message",
     "decompress",
+    "dependents_of",
     "deserialize",
     "encode_message",
     "errors",
@@ -157,6 +159,7 @@ _HOMES = {
     "._evaluation.result": "Evaluation",
     "._io.message": "MessageInfo decode_message encode_message max_message_bytes message_info",
     "._io.on_device": "DeviceWarning",
+    "._io.replacing": "dependents_of",
     "._io.safe_open": "safe_open",
     "._io.reading": "LeftOutWarning",
     "._io.records": "RecordInfo",

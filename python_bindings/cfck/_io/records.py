@@ -26,6 +26,8 @@ class RecordInfo:
         stored_bytes: bytes of the file for this tensor alone; 0 for aliases and duplicates.
         bits_per_weight: 8 * stored_bytes / n_elems.
         digest: hash of the decoded bytes, in hexadecimal; empty in safetensors files.
+        against_base: whether it is stored against the tensor of its name in the base of the file,
+            and cannot be read without that; of an alias or a duplicate: whether what it shares is.
         bound_kind: "abs", "rel" or "sigma": what the maximum error asked for is relative to;
             "none" where no maximum was asked for, and bound and per_row are None. This and all
             that follows is None where every bit was kept.
@@ -53,6 +55,7 @@ class RecordInfo:
     stored_bytes: int
     bits_per_weight: float
     digest: str
+    against_base: bool
     bound_kind: str | None
     bound: float | None
     per_row: bool | None
@@ -66,7 +69,7 @@ class RecordInfo:
 
 
 def record_info(record: _native.Record, base: _native.Record | None) -> RecordInfo:
-    """``base``: that of an alias or a duplicate."""
+    """``base``: the record whose bytes an alias or a duplicate uses."""
     return RecordInfo(
         name=record.name,
         kind=_KINDS[record.kind],
@@ -80,6 +83,7 @@ def record_info(record: _native.Record, base: _native.Record | None) -> RecordIn
         stored_bytes=record.stored_bytes,
         bits_per_weight=record.bits_per_weight,
         digest=record.digest,
+        against_base=(record if base is None else base).is_difference,
         bound_kind=record.bound_kind,
         bound=record.bound,
         per_row=record.per_row,

@@ -7,9 +7,31 @@ from typing import Any
 
 from .. import _native
 from .._common.paths import native_path
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
 
 _OTHERWISE = "give another name, or replace_base=True"
+
+
+def dependents_of(path: str | os.PathLike[str]) -> list[str]:
+    """The files that cannot be read any more once a file is removed: those of its folder that are
+    stored against it.
+
+    Files of other folders, which find it by ``base_dirs``, are not seen, and those that are stored
+    against its dependents are not in the list: ask for these as well.
+
+    Args:
+        path: a .cfck file; any other file has no dependents.
+
+    Returns:
+        Their names, without the folder, sorted.
+
+    Raises:
+        MissingFileError: there is no such file. IoError: its folder cannot be listed.
+    """
+    try:
+        return [os.fsdecode(name) for name in _native.dependents_of(native_path(path))]
+    except NotFoundError as error:
+        raise MissingFileError(str(error), filename=os.fsdecode(path)) from None
 
 
 def check_replaceable(

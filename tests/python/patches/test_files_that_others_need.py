@@ -188,3 +188,22 @@ def test_publishers_go_by_their_own_rules(steps, tmp_path):
         publisher.publish(steps[2][1])
     assert not first.exists()
     assert can_be_read([(second, steps[2][1])]) == [True]
+
+
+def test_scripts_can_ask_which_files_would_be_lost(steps, tmp_path, monkeypatch):
+    paths = [path for path, _ in steps]
+    assert cfck.dependents_of(paths[0]) == ["step1.cfck"]
+    cfck.numpy.save_file(steps[2][1], tmp_path / "more.cfck", base=paths[0])
+    assert cfck.dependents_of(str(paths[0])) == ["more.cfck", "step1.cfck"]
+    assert cfck.dependents_of(paths[2]) == []
+    monkeypatch.chdir(paths[0].parent)
+    assert cfck.dependents_of(paths[1].name) == ["step2.cfck"]
+    with pytest.raises(cfck.MissingFileError) as caught:
+        cfck.dependents_of(tmp_path / "nowhere.cfck")
+    assert caught.value.filename == str(tmp_path / "nowhere.cfck")
+    # As docs/patches.md prunes.
+    (tmp_path / "more.cfck").unlink()
+    for path in reversed(paths[:2]):
+        if not cfck.dependents_of(path):
+            path.unlink()
+    assert can_be_read(steps) == [True, True, True]

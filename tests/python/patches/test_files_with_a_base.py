@@ -150,9 +150,7 @@ def test_bases_that_readers_do_not_find_are_told_of(steps, tmp_path, monkeypatch
     cfck.numpy.save_file(old, "folder/model.cfck")
     cfck.numpy.save_file(old, "other/x.cfck")
     for base in (name, tmp_path / name):
-        with pytest.warns(
-            UserWarning, match=r"new\.cfck is stored against .*[Rr]ead it"
-        ) as told:
+        with pytest.warns(UserWarning, match=r"new\.cfck is stored against .*[Rr]ead it") as told:
             cfck.numpy.save_file(new, "new.cfck", base=base)
         assert [warning.filename for warning in told] == [__file__]
         with pytest.raises(cfck.MissingBaseError):
@@ -175,3 +173,27 @@ def test_other_bases_are_not_told_of(steps, tmp_path, monkeypatch):
     other = {"other": np.ones(3)}  # nothing of it is stored against the base
     cfck.numpy.save_file(other, "new.cfck", base="x.npz")
     assert same(cfck.numpy.load_file("new.cfck"), other)
+
+
+def test_records_say_what_is_stored_against_the_base(steps, tmp_path):
+    (base, old), *_ = steps
+    new = {name: array.copy() for name, array in old.items()}
+    new["a"][3, 4] += 1
+    new["more"] = np.random.default_rng(2).random((40, 50))
+    cfck.numpy.save_file(new, tmp_path / "new.cfck", base=base)
+    with safe_open(tmp_path / "new.cfck", "np") as file:
+        found = {record.name: record.against_base for record in file.records()}
+    assert found["a"] and found["b"] and not found["more"]
+    with safe_open(base, "np") as file:
+        assert not any(record.against_base for record in file.records())
+
+
+def test_aliases_are_against_the_base_where_what_they_share_is(steps, tmp_path):
+    base, old = steps[0]
+    new = {name: array.copy() for name, array in old.items()}
+    new["z"] = new["a"]
+    cfck.numpy.save_file(new, tmp_path / "new.cfck", base=base)
+    with safe_open(tmp_path / "new.cfck", "np") as file:
+        records = {record.name: record for record in file.records()}
+    assert records["z"].kind == "alias"
+    assert records["a"].against_base == records["z"].against_base
