@@ -1,4 +1,4 @@
-"""Who follows the versions in a folder."""
+"""The follower of the versions in a folder."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class FollowerStatus:
 class Follower:
     """Follows the versions that a Publisher puts into a folder.
 
-    It keeps the weights of the version that it has in host memory, since patches are applied to
-    them. Damaged and missing files are gone around: with another way to the newest version, or
-    with what can be reached until there is a keyframe. A SyncWarning tells of each once, and
+    It keeps the weights of its version in host memory, since patches are applied to them. It works
+    around damaged and missing files: it takes another way to the newest version, or stays at the
+    newest one that it can reach until there is a keyframe. A SyncWarning tells of each once, and
     status() as long as it matters.
 
     Args:
@@ -70,7 +70,8 @@ class Follower:
             fused, sharded or in another process: gets whole tensors by name, on the host; all of
             them the first time, then those whose values changed. They are valid during the call,
             and must not be changed. If it raises, the next poll hands over all of them.
-        strict: a module must have the names of the version; False: what both have is filled.
+        strict: a module must have exactly the names of the version; False: what both have is
+            filled, which must be one tensor at least.
         framework: "pt" or "np": whose tensors on_tensors gets; None: that of the model, and without
             one torch if it is imported.
         threads: worker threads; 0: the CPUs this process may use.
@@ -142,7 +143,8 @@ class Follower:
             The version that the model has now; None if nothing is new.
 
         Raises:
-            InvalidArgumentError: the version does not fit the module.
+            InvalidArgumentError: the version does not fit the module; with ``strict=False`` too, if
+                they have no name in common.
             UnsupportedError: a newer cfck wrote the manifest; a module has tensors that cannot be
                 filled.
             LimitExceededError, OutOfMemoryError: as load_file.

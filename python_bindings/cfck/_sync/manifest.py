@@ -165,12 +165,12 @@ def _decoded(data: bytes, path: str, name: str) -> Manifest:
         # Numbers of a million digits would take long.
         fields = json.loads(data, parse_int=lambda digits: int(digits) if len(digits) < 20 else -1)
     except (ValueError, RecursionError):
-        raise _damaged(path, "it is no JSON") from None
+        raise _damaged(path, "it is not JSON") from None
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise _damaged(path, f'it has no "format": "{FORMAT}"')
     number = fields.get("format_version")
     if type(number) is not int or number < 1:
-        raise _damaged(path, "its format_version is no positive number")
+        raise _damaged(path, "its format_version is not a positive number")
     if number > FORMAT_VERSION:
         raise UnsupportedError(
             f"{path} has version {number} of the format of manifests, and this cfck knows version "
@@ -180,7 +180,7 @@ def _decoded(data: bytes, path: str, name: str) -> Manifest:
     if fields.get("name") != name:
         raise _damaged(path, f"it is not that of {name!r}")
     if not isinstance(history, str) or not _HISTORY.fullmatch(history):
-        raise _damaged(path, "its history is no number of 32 hexadecimal digits")
+        raise _damaged(path, "its history is not 32 hexadecimal digits")
     if not isinstance(versions, list) or not versions:
         raise _damaged(path, "it has no list of versions")
     entries: list[Entry] = []
@@ -191,7 +191,7 @@ def _decoded(data: bytes, path: str, name: str) -> Manifest:
 
 def _entry(fields: Any, name: str, before: Entry | None, path: str) -> Entry:
     if not isinstance(fields, dict):
-        raise _damaged(path, "a version of it is no object")
+        raise _damaged(path, "one of its versions is not an object")
     version, kind, base = (fields.get(key) for key in ("version", "kind", "base"))
     n_bytes, digest = fields.get("bytes"), fields.get("digest")
     last = before.version if before else 0
@@ -208,4 +208,4 @@ def _entry(fields: Any, name: str, before: Entry | None, path: str) -> Entry:
 
 
 def _damaged(path: str, what: str) -> CorruptError:
-    return CorruptError(f"{path} is no manifest, or a damaged one: {what}")
+    return CorruptError(f"{path} is not a manifest, or is damaged: {what}")

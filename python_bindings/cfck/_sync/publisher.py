@@ -1,4 +1,4 @@
-"""Who puts versions of weights into a folder."""
+"""The publisher of versions of weights in a folder."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class Publisher:
         threads: worker threads; 0: the CPUs this process may use.
         fsync: sync files, so that what was published outlives a power failure.
 
-    Use it as a context manager, or close() it. What leftovers a killed publisher left under such
-    names is removed. All methods may be called from several threads; a forked child cannot publish.
+    Use it as a context manager, or close() it. Files that a killed publisher left under such names
+    are removed. All methods may be called from several threads; a forked child cannot publish.
 
     Raises:
         ExistsError: another publisher of this name has the folder.

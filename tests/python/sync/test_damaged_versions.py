@@ -116,14 +116,14 @@ def test_a_problem_ends_with_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "it is no JSON"),
+        ("", "it is not JSON"),
         ("[]", 'it has no "format": "cfck-sync"'),
-        ('{"format": "cfck-sync"}', "format_version is no positive number"),
+        ('{"format": "cfck-sync"}', "format_version is not a positive number"),
         ('{"format": "cfck-sync", "format_version": 1}', "it is not that of 'weights'"),
         (("name", "other"), "it is not that of 'weights'"),
-        (("history", "x"), "its history is no number"),
+        (("history", "x"), "its history is not 32"),
         (("versions", []), "it has no list of versions"),
-        (("versions", [7]), "a version of it is no object"),
+        (("versions", [7]), "one of its versions is not an object"),
         (("version", 0), "version 0 is followed by 0"),
         (("version", 10**400), "version 0 is followed by -1"),
         (("file", "../../etc/passwd"), "a file, a kind and a base that do not fit"),
@@ -191,7 +191,7 @@ def test_manifests_that_are_deep(tmp_path, publisher, depth):
     fields = json.loads(path.read_text())
     fields["versions"][0]["version"] = "DEEP"
     path.write_text(json.dumps(fields).replace('"DEEP"', "[" * depth + "]" * depth))
-    with pytest.warns(SyncWarning, match="no manifest"):
+    with pytest.warns(SyncWarning, match="not a manifest"):
         assert follower_of(tmp_path).poll({}) is None
 
 

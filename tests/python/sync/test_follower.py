@@ -6,6 +6,7 @@ import threading
 import warnings
 
 import cfck
+import cfck.numpy
 import numpy as np
 import pytest
 from cfck.sync import Follower, Publisher, SyncWarning
@@ -394,3 +395,15 @@ def test_followers_write_nothing(tmp_path, publisher):
     follower_of(tmp_path).poll({})
     after = {p.name: p.stat().st_mtime_ns for p in tmp_path.iterdir()}, os.stat(tmp_path).st_mtime
     assert before == after
+
+
+def test_an_older_version_is_read_by_hand(tmp_path, publisher):
+    """As docs/sync.md says."""
+    publish(publisher, 1, 2, 3, 4)
+    assert '"patch"' in (tmp_path / "weights-manifest.json").read_text()
+    with pytest.raises(cfck.MissingBaseError):
+        cfck.numpy.load_file(tmp_path / "weights-3.cfck")
+    tensors = cfck.numpy.load_file(tmp_path / "weights-1.cfck")
+    for version in (2, 3):
+        cfck.numpy.apply(tensors, tmp_path / f"weights-{version}.cfck")
+    assert_equal(tensors, arrays(3))

@@ -284,7 +284,7 @@ def test_without_its_manifest_nothing_is_removed_before_there_is_a_newer_version
         for version in (1, 2, 3):
             publisher.publish(arrays(version))
     (tmp_path / "weights-manifest.json").write_text("{")
-    with pytest.warns(SyncWarning, match="is no manifest, or a damaged one: it is no JSON"):
+    with pytest.warns(SyncWarning, match="is not a manifest, or is damaged: it is not JSON"):
         publisher = Publisher(tmp_path)
     assert len(list(tmp_path.glob("*.cfck"))) == 3
     assert publisher.next_version == 4  # what was once a number stays one
