@@ -28,6 +28,7 @@ class RecordInfo:
         digest: hash of the decoded bytes, in hexadecimal; empty in safetensors files.
         against_base: whether it is stored against the tensor of its name in the base of the file,
             and cannot be read without that; of an alias or a duplicate: whether what it shares is.
+            The program says "base" of these, and whether they are unchanged.
         bound_kind: "abs", "rel" or "sigma": what the maximum error asked for is relative to;
             "none" where no maximum was asked for, and bound and per_row are None. This and all
             that follows is None where every bit was kept.
