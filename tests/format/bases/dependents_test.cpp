@@ -14,10 +14,6 @@ namespace fs = std::filesystem;
 
 using Names = std::vector<std::string>;
 
-void save(const std::string& path, const Tensors& tensors, const std::string& base_path = {}) {
-  put_bytes(path, file_of(tensors, base_path.empty() ? nullptr : take(open_base(base_path))));
-}
-
 // A chain of step0.cfck to step2.cfck in a folder, and step1b.cfck, which is stored against step0
 // too.
 class Dependents : public testing::Test {
