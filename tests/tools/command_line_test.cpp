@@ -152,9 +152,9 @@ std::vector<std::string> options_in(const std::string& help) {
 // The first screen of a command with many options has those that most people need.
 TEST(CommandLine, FirstScreensAreShort) {
   const std::vector<std::string> expected = {
-      "--output", "--output-dir", "--quality", "--bits-per-weight", "--size", "--max-sigma-error",
-      "--rule",   "--verify",     "--force",   "--quiet",           "--help", "--help-all",
-      "--version"};
+      "--output",          "--output-dir", "--quality",  "--bits-per-weight", "--size",
+      "--max-sigma-error", "--rule",       "--base",     "--verify",          "--force",
+      "--quiet",           "--help",       "--help-all", "--version"};
   EXPECT_EQ(options_in(run({"convert", "--help"}).out), expected);
   std::istringstream commands(run({"help", "--list"}).out);
   for (std::string command; std::getline(commands, command);) {

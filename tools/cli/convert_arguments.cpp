@@ -201,9 +201,8 @@ void add_base_of_output(CLI::App& app, ConvertOptions& options) {
   set_group(app, kBasesGroup);
   app.add_option(
          "--base", options.base,
-         "Store OUT, a .cfck file, against this file or folder of any format, which its readers "
-         "have: as what changed since then. They find a .cfck file by its name beside OUT. "
-         "Where OUT has another format: what IN is stored against")
+         "Store OUT, a .cfck file, as what changed since this file or folder, which its readers "
+         "have; they find a .cfck file by its name beside OUT. Otherwise: the base of IN")
       ->option_text("FILE");
 }
 
