@@ -46,7 +46,8 @@ def working_in(folder):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with a small model of transformers, in which the commands have run."""
+    """A folder with a small model of transformers, and one that was trained on, in which the
+    commands have run."""
     transformers = pytest.importorskip("transformers")
     root = tmp_path_factory.mktemp("readme")
     torch.manual_seed(3)
@@ -54,14 +55,18 @@ def folder(tmp_path_factory):
         vocab_size=100, hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
         intermediate_size=128, max_position_embeddings=32,
     )  # fmt: skip
-    transformers.BertModel(config).eval().save_pretrained(root / "my-model")
+    model = transformers.BertModel(config).eval()
+    model.save_pretrained(root / "my-model")
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight[::10] += 1e-3
+    model.save_pretrained(root / "my-model-next")
     ran = 0
     for command in commands():
         if command[0] == "cfck":
             done = subprocess.run([find_program(), *command[1:]], cwd=root, capture_output=True)
             assert done.returncode == 0, (command, done.stderr.decode())
             ran += 1
-    assert ran == 7
+    assert ran == 8
     return root
 
 
