@@ -54,6 +54,19 @@ void add_threads(CLI::App& app, unsigned& threads) {
       ->check(CLI::Range(0U, kMaxThreads));
 }
 
+CLI::Option* add_max_shard_size(CLI::App& app, std::optional<std::uint64_t>& max_bytes,
+                                const std::string& text) {
+  const auto set = [&max_bytes](const std::string& given) {
+    const auto size = parse_size(given);
+    if (!size || *size == 0) {
+      throw CLI::ValidationError("--max-shard-size",
+                                 fmt::format("'{}' is not a size such as 5GB", escaped(given)));
+    }
+    max_bytes = *size;
+  };
+  return app.add_option_function<std::string>("--max-shard-size", set, text)->option_text("SIZE");
+}
+
 void add_limits(CLI::App& app, Limits& limits) {
   const auto set = [&limits](const std::vector<std::string>& given) {
     for (const std::string& text : given) {

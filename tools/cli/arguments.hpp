@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -98,6 +100,9 @@ void add_common(CLI::App& app, Choices& choices);
 void add_threads(CLI::App& app, unsigned& threads);
 // Adds --level NAME.
 void add_level(CLI::App& app, EncodeOptions& encode);
+// Adds --max-shard-size SIZE.
+CLI::Option* add_max_shard_size(CLI::App& app, std::optional<std::uint64_t>& max_bytes,
+                                const std::string& text);
 // Adds --limit NAME=SIZE: how much a .cfck file may make the program hold in memory.
 void add_limits(CLI::App& app, Limits& limits);
 // Adds --replace-base: what --force does not replace.

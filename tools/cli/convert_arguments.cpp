@@ -178,25 +178,6 @@ void divide_paths(const CLI::App& app, ConvertOptions& options) {
   }
 }
 
-// After --dry-run, which it excludes.
-void add_max_shard_size(CLI::App& app, ConvertOptions& options) {
-  app.add_option_function<std::string>(
-         "--max-shard-size",
-         [&options](const std::string& text) {
-           const auto size = parse_size(text);
-           if (!size || *size == 0) {
-             throw CLI::ValidationError(
-                 "--max-shard-size", fmt::format("'{}' is not a size such as 5GB", escaped(text)));
-           }
-           options.max_shard_bytes = *size;
-         },
-         "Write a folder of shards of at most this many bytes of tensors, with an index. OUT is "
-         "the folder, or the common beginning and the format of the shards: "
-         "FOLDER/model.safetensors")
-      ->option_text("SIZE")
-      ->excludes("--dry-run", "--output-dir", "--files-from");
-}
-
 void add_base_of_output(CLI::App& app, ConvertOptions& options) {
   set_group(app, kBasesGroup);
   app.add_option(
@@ -308,7 +289,11 @@ void set_up_convert(CLI::App& app, Choices& choices) {
   app.add_flag("--dry-run", options.dry_run, "Encode and report the sizes, but write nothing")
       ->excludes(verify)
       ->option_text(" ");
-  add_max_shard_size(app, options);
+  add_max_shard_size(
+      app, options.max_shard_bytes,
+      "Write a folder of shards of at most this many bytes of tensors, with an index. OUT is the "
+      "folder, or the common beginning and the format of the shards: FOLDER/model.safetensors")
+      ->excludes("--dry-run", "--output-dir", "--files-from");
   app.add_flag("-f,--force", options.force, "Replace OUT if it exists");
   add_replace_base(app, options.replace_base);
   app.add_flag("--only-tensors", options.only_tensors,

@@ -17,22 +17,6 @@ void add_output(CLI::App& app, ConvertOptions& convert) {
   add_replace_base(app, convert.replace_base);
 }
 
-void add_max_shard_bytes(CLI::App& app, ConvertOptions& convert) {
-  app.add_option_function<std::string>(
-         "--max-shard-size",
-         [&convert](const std::string& text) {
-           const auto size = parse_size(text);
-           if (!size || *size == 0) {
-             throw CLI::ValidationError(
-                 "--max-shard-size", fmt::format("'{}' is not a size such as 5GB", escaped(text)));
-           }
-           convert.max_shard_bytes = *size;
-         },
-         "Where OUT is a folder: at most this many bytes of tensors in each of its files; default: "
-         "5GB")
-      ->option_text("SIZE");
-}
-
 void add_rest(CLI::App& app, ConvertOptions& convert, Choices& choices) {
   set_group(app, kBasesGroup);
   add_base_dirs(app, convert.reading);
@@ -47,12 +31,11 @@ void set_up_patch(CLI::App& app, Choices& choices) {
   PatchOptions& options = choices.patch;
   app.description(
       "Write a patch that turns OLD into NEW, without loss: a .cfck file that is stored against "
-      "OLD. "
-      "Where 2 % of the values changed, as they do in a step of training, it takes a hundredth of "
-      "the bytes of NEW. cfck apply turns OLD into NEW again; cfck inspect lists what changed. "
+      "OLD. Where 2 % of the values changed, as they do in a step of training, it takes a "
+      "hundredth "
+      "of the bytes of NEW. cfck apply turns OLD into NEW again; cfck inspect lists what changed. "
       "Tensors that OLD lacks, or has with another dtype or shape, are stored whole. Other files "
-      "of "
-      "a folder, such as config.json, are not part of a patch.");
+      "of a folder, such as config.json, are not part of a patch.");
   app.add_option("OLD", options.before,
                  "What the receiver has: a file of tensors, .cfck, .safetensors, .pt, .h5, .keras, "
                  ".npz or .npy, or a folder of the first three")
@@ -83,13 +66,10 @@ void set_up_apply(CLI::App& app, Choices& choices) {
   ApplyOptions& options = choices.apply;
   app.description(
       "Apply a patch: write the new version of a model. Every tensor of OLD must have the values "
-      "that "
-      "the patch was made for; otherwise nothing is written. The format is the one that OUT's name "
-      "says, else that of OLD; PyTorch files are read, but not written. OUT appears complete or "
-      "not "
-      "at all, and so does what replaces OLD with --in-place: programs that read OLD meanwhile "
-      "keep "
-      "what they opened.");
+      "that the patch was made for; otherwise nothing is written. The format is the one that OUT's "
+      "name says, else that of OLD; PyTorch files are read, but not written. OUT appears complete "
+      "or not at all, and so does what replaces OLD with --in-place: programs that read OLD "
+      "meanwhile keep what they opened.");
   app.add_option("OLD", options.before,
                  "What the patch was made for: a file of tensors, .cfck, .safetensors, .pt, .h5, "
                  ".keras, .npz or .npy, or a folder of the first three")
@@ -110,7 +90,9 @@ void set_up_apply(CLI::App& app, Choices& choices) {
     if (options.in_place || !options.convert.output.empty()) return;
     throw CLI::ValidationError("say where to: --output OUT, or --in-place to replace OLD");
   });
-  add_max_shard_bytes(app, options.convert);
+  add_max_shard_size(
+      app, options.convert.max_shard_bytes,
+      "Where OUT is a folder: at most this many bytes of tensors in each file; default: 5GB");
   add_output(app, options.convert);
   add_rest(app, options.convert, choices);
   set_footer(app,

@@ -7,7 +7,6 @@
 
 #include "base/text.hpp"
 #include "cfck/base.hpp"
-#include "cfck/reader.hpp"
 #include "model/archive_base.hpp"
 #include "model/error_path.hpp"
 #include "model/folder/model_files.hpp"
@@ -47,15 +46,11 @@ Result<void> open_base_of_output(ConvertOptions& options) {
     std::erase(options.for_cfck, "--base");
   }
   if (options.base.empty()) return {};
-  ArchiveOptions how;
-  how.decode.limits = options.reading.limits;
-  how.decode.base_dirs = options.reading.base_dirs;
-  auto base = model::open_base(options.base, std::move(how));
-  if (!base) return model::with_path(std::move(base).error(), options.base);
-  if (auto usable = model::check_can_be_base(**base, options.reading.limits); !usable) {
+  CFCK_TRY_ASSIGN(options.encode.base, options.reading.open_base(options.base));
+  if (auto usable = model::check_can_be_base(*options.encode.base, options.reading.limits);
+      !usable) {
     return model::with_path(std::move(usable).error(), options.base);
   }
-  options.encode.base = *std::move(base);
   return {};
 }
 

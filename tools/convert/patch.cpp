@@ -7,9 +7,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "cfck/archive.hpp"
 #include "cfck/archive_writer.hpp"
-#include "model/archive_base.hpp"
 #include "model/folder/find_model.hpp"
 #include "model/folder/model_files.hpp"
 #include "model/formats/archive_format.hpp"
@@ -81,15 +79,6 @@ Result<ConvertOptions> conversion_of(const ApplyOptions& options) {
   return convert;
 }
 
-// Opens what the patch was made for, once: its digests are computed once, too.
-Result<void> open_before(ConvertOptions& convert) {
-  ArchiveOptions how;
-  how.decode.limits = convert.reading.limits;
-  how.decode.base_dirs = convert.reading.base_dirs;
-  CFCK_TRY_ASSIGN(convert.reading.opened, model::open_base(convert.reading.base, std::move(how)));
-  return {};
-}
-
 void report_patch(const PatchCheck& check, Console& console) {
   console.say(fmt::format("  {}\n", check.totals.text()));
   if (check.missing.empty()) return;
@@ -128,9 +117,10 @@ int run_patch(const PatchOptions& options, Console& console) {
 int run_apply(const ApplyOptions& options, Console& console) {
   auto convert = conversion_of(options);
   if (!convert) return console.fail(convert.error(), options.before);
-  if (const auto opened = open_before(*convert); !opened) {
-    return console.fail(opened.error(), options.before);
-  }
+  // It is opened once, so that its digests are computed once.
+  auto before = convert->reading.open_base(options.before);
+  if (!before) return console.fail(before.error());
+  convert->reading.opened = *std::move(before);
   const auto check = check_patch(convert->reading, options.patch);
   if (!check) return console.fail(check.error(), options.patch);
   const int code = run_convert(*convert, console);

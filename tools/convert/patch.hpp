@@ -8,7 +8,7 @@
 
 namespace cfck::tools {
 
-// Of `convert`, patch has the output, how to encode, and what may be replaced.
+// A patch takes from `convert` the output, how to encode, and what may be replaced.
 struct PatchOptions {
   std::string before;  // what the receiver has
   std::string after;

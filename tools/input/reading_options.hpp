@@ -19,6 +19,9 @@ struct ReadingOptions {
 
   std::shared_ptr<const Base> opened = {};  // `base`, where it is open already
 
+  // Opens a file or folder as a base, with these limits and folders. Errors: those of opening it,
+  // with its path.
+  Result<std::shared_ptr<const Base>> open_base(const std::string& path) const;
   // Returns the options for the library; opens the base. Errors: those of opening it, with its
   // path.
   Result<DecodeOptions> decode() const;

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -242,14 +244,13 @@ std::string base_name_text(const Listing& file) {
 
 // "base  step1000.cfck: 40 unchanged, 108 differences (0.61 % of their values changed)"
 std::string base_line(const Model& model) {
-  std::string names;
+  std::set<std::string> names;
   BaseTotals totals;
   std::uint64_t n_changed = 0;
   std::uint64_t n_compared = 0;
   for (const Listing& file : model.files) {
     if (!file.needs_base) continue;
-    const std::string name = base_name_text(file);
-    if (names.find(name) == std::string::npos) names += (names.empty() ? "" : ", ") + name;
+    names.insert(base_name_text(file));
     for (const TensorRow& row : file.rows) {
       totals.add(row);
       n_changed += row.n_changed.value_or(0);
@@ -257,7 +258,7 @@ std::string base_line(const Model& model) {
     }
   }
   if (names.empty()) return {};
-  std::string text = fmt::format("  base  {}: {}", names, totals.text());
+  std::string text = fmt::format("  base  {}: {}", fmt::join(names, ", "), totals.text());
   if (n_compared > 0) {
     text += fmt::format("; {} of {} values changed ({:.3g} %)", n_changed, n_compared,
                         100 * static_cast<double>(n_changed) / static_cast<double>(n_compared));
