@@ -1,4 +1,4 @@
-// What the C++ library keeps of exceptions for each thread.
+// The memory in which the C++ library keeps the exceptions of a thread.
 #pragma once
 
 #include <exception>

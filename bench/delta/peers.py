@@ -22,7 +22,7 @@ PLANES_1, PLANES_19 = "planes + zstd-1", "planes + zstd-19"
 INDEX = "index + value"
 PATCH_FROM, ZIPNN, MOONCLIP = "zstd -19 --patch-from", "ZipNN delta", "moonclip"
 ALL = [XOR_1, PLANES_1, XOR_19, PLANES_19, INDEX, PATCH_FROM, ZIPNN, MOONCLIP]
-# Those that know nothing of dtypes but their sizes.
+# These know nothing of dtypes but their sizes.
 OF_BYTES = [XOR_1, PLANES_1, XOR_19, PLANES_19, INDEX]
 
 

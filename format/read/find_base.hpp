@@ -25,8 +25,8 @@ using PlaceInChain = std::tuple<std::uint64_t, std::uint64_t, std::size_t>;
 // The files that are open already, because each is stored against the next one.
 struct BaseChain {
   std::vector<FileStamp> files;
-  // What could not be used, so that it is not tried again: there may be as many ways to a file as
-  // folders to look in for each one before it.
+  // The files that could not be used, so that none is tried again: there may be as many ways to a
+  // file as folders to look in for each one before it.
   std::shared_ptr<std::map<PlaceInChain, Error>> failed = nullptr;
 };
 

@@ -22,7 +22,8 @@ struct ChunkedBytes {
   std::uint64_t chunk_bytes = 0;  // of its chunks but the last; 0: any part can be read alone
 };
 
-// Those of `n_elems` elements of so many bits, of which `chunk_elems` are decoded together.
+// Returns the bytes of `n_elems` elements of so many bits, of which `chunk_elems` are decoded
+// together.
 constexpr ChunkedBytes chunked_bytes(std::size_t number, std::uint64_t n_elems,
                                      std::uint64_t chunk_elems, unsigned bits) noexcept {
   const std::uint64_t n_bytes = byte_of(n_elems, bits);

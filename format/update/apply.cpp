@@ -111,7 +111,7 @@ Result<void> Application::list_chunks() {
   for (std::uint32_t i = 0; i < file_.records.size(); ++i) {
     const StoredRecord& stored = file_.index.records[i];
     const Record& record = stored.record;
-    // Those of hidden records may go nowhere, however large a stranger made them: then they need
+    // Values of hidden records may go nowhere, however large a stranger made them: then they need
     // not be decoded.
     if (memory_.of_record[i].empty()) {
       continue;
@@ -316,7 +316,7 @@ ApplyReport Application::report() const {
       changed.insert(&chunk.record->stored);
     }
   }
-  // What had other values than the part of the record that it is a view of.
+  // Views that had other values than the part of the record that it is a view of.
   std::set<const Record*> changed_views;
   for (const DecodedView& decoded : views_) {
     if (!std::equal(decoded.values.begin(), decoded.values.end(), decoded.view.out.begin())) {

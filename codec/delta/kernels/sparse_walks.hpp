@@ -27,7 +27,7 @@ inline unsigned select_bit(std::uint64_t mask, std::uint64_t rank) {
 #endif
 }
 
-// What is left before the next change of each class, while blocks are passed.
+// The units that are left before the next change of each class, while blocks are passed.
 #if defined(__AVX512VPOPCNTDQ__)
 // In registers, eight classes in each: a class that is set would be stored as one word, and vectors
 // that are loaded right behind that wait for the store.

@@ -19,7 +19,7 @@ def warn_of_far_base(filename: str | os.PathLike[str], base: Any) -> None:
     if not isinstance(base, str | os.PathLike):
         return
     name = None
-    # What was saved is there: no error may take its place.
+    # The file is saved: no error may take the place of that.
     with contextlib.suppress(CfckError, MemoryError):
         [name] = Archive.open(filename, {}).base_names()
     if name is None:  # nothing is stored against it

@@ -40,7 +40,7 @@ class PatchTargets:
         addresses = {name: self._address(name, tensor) for name, tensor in tensors.items()}
         self.copies = {name for name, address in addresses.items() if address is None}
         if self.copies:
-            # What shares memory with them is compared with them before anything is written.
+            # Tensors that share memory with them are compared with them before anything is written.
             self._families = [
                 f for f in overlapping(self._framework, tensors) if self.copies.intersection(f)
             ]

@@ -1,4 +1,4 @@
-"""What may not be overwritten: files that others are stored against."""
+"""Files that others are stored against are not overwritten."""
 
 from __future__ import annotations
 

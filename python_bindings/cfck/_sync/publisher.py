@@ -338,7 +338,7 @@ class Publisher:
         if os.path.islink(path):  # to a file elsewhere, which must stay as it is
             with contextlib.suppress(OSError):
                 os.unlink(path)
-        # What may be there already, no manifest names.
+        # No manifest names a file that may be there already.
         saving = cast(SaveOptions, {**self._options, "fsync": self._sync, "replace_base": True})
         write_prepared(framework.prepare(tensors), path, metadata, {}, saving)
         digest = digest_of(tensors_of(Archive.open(path, {})))

@@ -30,7 +30,7 @@ namespace {
 
 using namespace nb::literals;
 
-// Of a contiguous tensor on the host.
+// Describes a contiguous tensor on the host.
 PatchedTensor tensor_of(nb::handle memory) {
   const nb::tuple items = tuple_of(memory, 4);
   const std::string dtype_text = text_of(items[1]);

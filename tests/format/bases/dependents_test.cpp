@@ -1,4 +1,4 @@
-// What protects files that others are stored against.
+// Files that others are stored against are protected.
 #include <filesystem>
 
 #include "cfck/base.hpp"

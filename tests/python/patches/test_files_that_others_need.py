@@ -181,7 +181,7 @@ def test_publishers_go_by_their_own_rules(steps, tmp_path):
         publisher.publish(steps[0][1])
         first = folder / "weights-1.cfck"
         cfck.numpy.save_file(steps[1][1], folder / "mine.cfck", base=first)
-        # What a publisher that was killed left behind has the name of the next version.
+        # The file that a killed publisher left behind has the name of the next version.
         second = folder / "weights-2.cfck"
         cfck.numpy.save_file(steps[0][1], second)
         cfck.numpy.save_file(steps[1][1], folder / "mine_too.cfck", base=second)
