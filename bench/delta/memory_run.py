@@ -8,20 +8,15 @@ the resident set, counted from where it is with the model and the patch in memor
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import cfck.torch
 import safetensors.torch
 
-
-def status(name: str) -> int:
-    """A size in the kernel's account of this process, in bytes."""
-    found = re.search(rf"^{name}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.M)
-    if found is None:
-        raise RuntimeError(f"/proc/self/status has no {name}")
-    return int(found[1]) * 1024
+from common import memory
 
 
 def main() -> None:
@@ -30,10 +25,10 @@ def main() -> None:
     # Copies: what load_file gives may be a mapping of the file, with pages that come later.
     model = {name: value.clone() for name, value in safetensors.torch.load_file(weights).items()}
     data = Path(patch).read_bytes()
-    before = status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak
-    changed = cfck.torch.apply(model, data, threads=int(threads))
-    grown = status("VmHWM") - before
+    changed: list[str] = []
+    grown = memory.peak_growth(
+        lambda: changed.extend(cfck.torch.apply(model, data, threads=int(threads)))
+    )
     if not changed:
         raise RuntimeError("the patch changes nothing")
     print(grown)

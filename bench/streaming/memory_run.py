@@ -9,7 +9,6 @@ in memory.
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -18,18 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import cfck.torch
 import torch
 
-from common import models
+from common import memory, models
 from streaming import texts
 
 N_RUNS = 4
-
-
-def status(name: str) -> int:
-    """A size in the kernel's account of this process, in bytes."""
-    found = re.search(rf"^{name}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.M)
-    if found is None:
-        raise RuntimeError(f"/proc/self/status has no {name}")
-    return int(found[1]) * 1024
 
 
 def main() -> None:
@@ -42,12 +33,13 @@ def main() -> None:
         cfck.torch.compressed(model, path, strict=False)
     else:
         cfck.torch.load_model(model, path, strict=False)
-    before = status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak
-    with torch.no_grad():
+
+    @torch.no_grad()
+    def run() -> None:
         for batch in batches:
             model(**batch)
-    print(status("VmHWM") - before)
+
+    print(memory.peak_growth(run))
 
 
 if __name__ == "__main__":

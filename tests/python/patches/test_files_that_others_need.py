@@ -7,22 +7,13 @@ import cfck.numpy
 import cfck.sync
 import numpy as np
 import pytest
+from checkpoint_chain import save_chain
 
 
 @pytest.fixture
 def steps(tmp_path):
     """Three checkpoints in a folder, each but the first stored against the one before."""
-    rng = np.random.default_rng(0)
-    arrays = {"a": rng.standard_normal((600, 500)).astype(np.float16), "b": rng.random(900)}
-    saved = []
-    for step in range(3):
-        path = tmp_path / f"step{step}.cfck"
-        base = tmp_path / f"step{step - 1}.cfck" if step else None
-        cfck.numpy.save_file(arrays, path, base=base)
-        saved.append((path, {name: array.copy() for name, array in arrays.items()}))
-        bits = arrays["a"].view(np.uint16)
-        bits[rng.random(bits.shape) < 0.02] ^= 1
-    return saved
+    return save_chain(tmp_path)
 
 
 def can_be_read(steps):
