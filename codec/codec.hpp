@@ -16,6 +16,7 @@
 
 namespace cfck::codec {
 
+class ChangeLog;    // codec/change_log.hpp
 struct DevicePlan;  // codec/device_plan.hpp, as what follows
 class ParametersForDevice;
 
@@ -39,6 +40,9 @@ struct ChunkInfo {
   // The values that the chunk has in the base, for codecs that store values against one; empty for
   // all others. As many bytes as the chunk's own values.
   ByteView base = {};
+  // For decoders whose output is the memory of the base: where not nullptr, what they change there
+  // is noted in it, on error as well. It has nothing yet.
+  ChangeLog* changes = nullptr;
 };
 
 // A payload is a body (headers and sections) followed by the Zstd frame of its symbols, which may
@@ -108,7 +112,7 @@ class Decoder {
                               MutableBytes out) const = 0;
 
   // Returns true for a codec of values against a base: chunks can only be decoded with
-  // ChunkInfo::base, whose memory may be `out` of decode().
+  // ChunkInfo::base, whose memory may be `out` of decode(), and then ChunkInfo::changes is filled.
   virtual bool needs_base() const { return false; }
 
   // The functions from here on are for devices. A codec without kernels leaves them alone: the host

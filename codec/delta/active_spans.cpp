@@ -39,10 +39,30 @@ std::uint64_t split(const std::uint64_t* changed, std::uint64_t n_blocks, std::u
   return n_active;
 }
 
+// Whether some span of kMinPauseBlocks may be without a change: any such has a whole group of half
+// as many.
+bool may_have_pauses(const std::uint64_t* changed, std::uint64_t n_blocks) {
+  constexpr std::uint64_t kGroup = kMinPauseBlocks / 2;
+  for (std::uint64_t b = 0; b + kGroup <= n_blocks; b += kGroup) {
+    std::uint64_t some = 0;
+    for (std::uint64_t i = 0; i < kGroup; ++i) {
+      some |= changed[b + i];
+    }
+    if (some == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 void find_active_spans(const std::uint64_t* changed, std::uint64_t n_blocks,
                        std::uint64_t n_changed, std::vector<ActiveSpan>& active) {
+  if (!may_have_pauses(changed, n_blocks)) {
+    active.assign(1, {0, n_blocks});
+    return;
+  }
   std::uint64_t n_active = n_blocks;
   for (unsigned round = 0; round < kMostRounds; ++round) {
     const std::uint64_t min_blocks =

@@ -93,9 +93,9 @@ std::uint64_t magnitude_bits(const KeyCounts& counts) {
   return bits + counts.raw_bits;
 }
 
-std::uint64_t dense_bits(const KeyCounts& counts) {
-  return kTableBits + choice_bits(counts.units, counts.changes) + counts.changes +
-         magnitude_bits(counts);
+// Without those of magnitudes.
+std::uint64_t least_dense_bits(const KeyCounts& counts) {
+  return kTableBits + choice_bits(counts.units, counts.changes) + counts.changes;
 }
 
 struct KeyRange {
@@ -123,7 +123,7 @@ std::vector<KeyRange> ranges_of(std::span<const KeyCounts> keys) {
   return ranges;
 }
 
-// The cheapest division of the first ranges, for each number of classes.
+// Divisions of ranges into classes.
 class Division {
  public:
   explicit Division(std::span<const KeyRange> ranges) : ranges_(ranges) {
@@ -139,29 +139,62 @@ class Division {
     }
   }
 
-  ClassChoice best() {
-    std::array<std::array<std::uint64_t, kMaxRanges + 1>, kMaxDeltaClasses> bits{};
-    std::array<std::array<std::uint8_t, kMaxRanges + 1>, kMaxDeltaClasses> begins{};
+  // Returns the cheapest; of several, one of the fewest classes.
+  ClassChoice best() const {
     const std::size_t n = ranges_.size();
-    unsigned best = 0;
-    for (unsigned c = 0; c < std::min<std::size_t>(kMaxDeltaClasses, n); ++c) {
-      for (std::size_t end = c + 1; end <= n; ++end) {
-        bits[c][end] = ~std::uint64_t{0};
-        for (std::size_t begin = c; begin < (c == 0 ? 1 : end); ++begin) {
-          const std::uint64_t all = (c == 0 ? 0 : bits[c - 1][begin]) + costs_[begin][end].bits;
-          if (all < bits[c][end]) {
-            bits[c][end] = all;
-            begins[c][end] = static_cast<std::uint8_t>(begin);
-          }
+    Path path;  // of any number of classes: hardly ever more than there may be
+    for (std::size_t end = 1; end <= n; ++end) {
+      path.set_end(end, 0, end, path, costs_);
+    }
+    return path.n_classes[n] <= kMaxDeltaClasses ? choice_of({&path, 1}, path.n_classes[n])
+                                                 : best_of_few();
+  }
+
+ private:
+  using Costs = std::array<std::array<ClassCost, kMaxRanges + 1>, kMaxRanges + 1>;
+
+  // The cheapest divisions of the first ranges, by the number of these.
+  struct Path {
+    std::array<std::uint64_t, kMaxRanges + 1> bits{};
+    std::array<unsigned, kMaxRanges + 1> n_classes{};
+    std::array<std::uint8_t, kMaxRanges + 1> begins{};  // of the last class
+
+    // Sets the division up to `end`: one of `shorter`, and a class from `first` or later on.
+    void set_end(std::size_t end, std::size_t first, std::size_t behind, const Path& shorter,
+                 const Costs& costs) {
+      bits[end] = ~std::uint64_t{0};
+      for (std::size_t begin = first; begin < behind; ++begin) {
+        const std::uint64_t all = shorter.bits[begin] + costs[begin][end].bits;
+        const unsigned n = shorter.n_classes[begin] + 1;
+        if (all < bits[end] || (all == bits[end] && n < n_classes[end])) {
+          bits[end] = all;
+          n_classes[end] = n;
+          begins[end] = static_cast<std::uint8_t>(begin);
         }
       }
-      best = bits[c][n] < bits[best][n] ? c : best;
     }
+  };
+
+  ClassChoice best_of_few() const {
+    const std::size_t n = ranges_.size();
+    std::array<Path, kMaxDeltaClasses> paths;  // of one class, and of one more each
+    unsigned best = 0;
+    for (unsigned c = 0; c < kMaxDeltaClasses; ++c) {
+      for (std::size_t end = c + 1; end <= n; ++end) {
+        paths[c].set_end(end, c, c == 0 ? 1 : end, c == 0 ? Path{} : paths[c - 1], costs_);
+      }
+      best = paths[c].bits[n] < paths[best].bits[n] ? c : best;
+    }
+    return choice_of(paths, best + 1);
+  }
+
+  // `paths` are one for all numbers of classes, or one for each.
+  ClassChoice choice_of(std::span<const Path> paths, unsigned n_classes) const {
     ClassChoice choice;
-    choice.n_classes = best + 1;
-    std::size_t end = n;
-    for (unsigned c = best + 1; c-- > 0;) {
-      const std::size_t begin = begins[c][end];
+    choice.n_classes = n_classes;
+    std::size_t end = ranges_.size();
+    for (unsigned c = n_classes; c-- > 0;) {
+      const std::size_t begin = paths[paths.size() == 1 ? 0 : c].begins[end];
       choice.first_keys[c] = c == 0 ? 0 : ranges_[begin].first;
       choice.is_dense[c] = costs_[begin][end].is_dense;
       end = begin;
@@ -169,10 +202,9 @@ class Division {
     return choice;
   }
 
- private:
   std::span<const KeyRange> ranges_;
   std::array<KeyCounts, kMaxRanges + 1> sums_;
-  std::array<std::array<ClassCost, kMaxRanges + 1>, kMaxRanges + 1> costs_{};
+  Costs costs_{};
 };
 
 }  // namespace
@@ -200,7 +232,10 @@ ClassCost class_cost(const KeyCounts& counts) {
     return {kClassBits, false};
   }
   const std::uint64_t sparse = sparse_bits(counts);
-  const std::uint64_t dense = dense_bits(counts);
+  std::uint64_t dense = least_dense_bits(counts);
+  if (dense < sparse) {
+    dense += magnitude_bits(counts);
+  }
   return {kClassBits + std::min(sparse, dense), dense < sparse};
 }
 

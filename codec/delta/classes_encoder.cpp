@@ -16,7 +16,7 @@ namespace {
 // in about so many blocks.
 constexpr std::uint64_t kMaxCountedChanges = 32768;
 constexpr std::uint64_t kChangesStep = 8;
-constexpr std::uint64_t kMaxCountedBlocks = 128;
+constexpr std::uint64_t kMaxCountedBlocks = 64;
 // One of so many differences of a class may be an escape.
 constexpr std::size_t kEscapeShare = 8192;
 
@@ -104,17 +104,29 @@ class ClassesEncoder {
   }
 
   void count_changes() {
-    const std::uint64_t step = n_changed_ > kMaxCountedChanges ? kChangesStep : 1;
-    each_block(step, [&](std::uint64_t b) {
-      for (std::uint64_t mask = changed_[b]; mask != 0; mask &= mask - 1) {
-        const std::size_t at =
-            b * kBlockBytes + static_cast<unsigned>(std::countr_zero(mask)) * sizeof(Word);
-        const Word base = load<Word>(base_ + at);
-        const std::uint64_t magnitude =
-            words_.magnitude(words_.difference(base, load<Word>(values_ + at)));
-        count_change(memory_.keys[key_of(base)], magnitude, step);
+    if (n_changed_ > kMaxCountedChanges) {
+      each_block(kChangesStep, [&](std::uint64_t b) { count_changes(b, 1, kChangesStep); });
+      return;
+    }
+    for (const ActiveSpan& span : memory_.active) {
+      const std::uint64_t end = span.first_block + span.n_blocks;
+      for (std::uint64_t b = span.first_block; b < end; b += kDeltaTileBlocks) {
+        count_changes(b, std::min<std::uint64_t>(kDeltaTileBlocks, end - b), 1);
       }
-    });
+    }
+  }
+
+  // Those of at most kDeltaTileBlocks blocks.
+  void count_changes(std::uint64_t first_block, std::uint64_t n_blocks, std::uint64_t times) {
+    std::uint16_t places[kTileUnits + kPlacesSlack];
+    const std::size_t n = kernels_.list_places(changed_ + first_block, n_blocks, places);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t at = first_block * kBlockBytes + places[i] * sizeof(Word);
+      const Word base = load<Word>(base_ + at);
+      const std::uint64_t magnitude =
+          words_.magnitude(words_.difference(base, load<Word>(values_ + at)));
+      count_change(memory_.keys[key_of(base)], magnitude, times);
+    }
   }
 
   void count_change(KeyCounts& key, std::uint64_t magnitude, std::uint64_t times) const {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "codec/change_log.hpp"
 #include "codec/delta/delta.hpp"
 #include "codec/delta/dense_decoder.hpp"
 #include "codec/delta/kernels/sparse_bits.hpp"
@@ -16,13 +17,15 @@ namespace {
 // Decodes a chunk of mode 2.
 class ClassesDecoder {
  public:
-  // `base` and `out` have the units, in words.
+  // `base` and `out` have the units, in words. Where they are the same, what is changed is noted in
+  // `changes`, unless that is nullptr.
   ClassesDecoder(const DeltaHeader& header, ByteView payload, ByteView base, MutableBytes out,
-                 Scratch& scratch)
+                 ChangeLog* changes, Scratch& scratch)
       : h_(header),
         payload_(payload),
         base_(base),
         out_(out),
+        changes_(changes),
         scratch_(scratch),
         memory_(scratch.part<DeltaScratch>()),
         kernels_(delta_kernels(header.word_bytes())),
@@ -71,6 +74,32 @@ class ClassesDecoder {
   Result<void> decode_tile(std::uint64_t first, std::uint64_t n_blocks) {
     make_masks(first, n_blocks);
     copy_blocks(first, first + n_blocks);
+    if (changes_ == nullptr) {
+      return change_tile(first, n_blocks);
+    }
+    const std::size_t n_units = units_of(first, n_blocks);
+    changes_->reserve(n_units, h_.word_bytes());
+    Result<void> result =
+        dense_.n_classes == 0 ? note_sparse(first, n_blocks) : note_all(first, n_blocks, n_units);
+    changes_->note(first * block_bytes(), h_.word_bytes(), memory_.changed);
+    return result;
+  }
+
+  // Changes a tile and lists what is changed.
+  Result<void> note_sparse(std::uint64_t first, std::uint64_t n_blocks) {
+    memory_.changed.n = 0;
+    sparse_.changed = &memory_.changed;
+    return change_tile(first, n_blocks);
+  }
+  Result<void> note_all(std::uint64_t first, std::uint64_t n_blocks, std::size_t n_units) {
+    const std::byte* const values = out_.data() + first * block_bytes();
+    std::memcpy(memory_.before, values, n_units * h_.word_bytes());
+    Result<void> result = change_tile(first, n_blocks);
+    kernels_.list_changed(memory_.before, values, n_units, memory_.changed);
+    return result;
+  }
+
+  Result<void> change_tile(std::uint64_t first, std::uint64_t n_blocks) {
     std::byte* const values = out_.data() + first * block_bytes();
     if (dense_.n_classes != 0) {
       kernels_.apply_dense(masks_, units_of(first, n_blocks), h_.format, dense_, values);
@@ -102,6 +131,7 @@ class ClassesDecoder {
         if (in.is_past_end()) {
           return truncated("the chunk ends inside its changes", sparse_at() + h_.sparse_bytes);
         }
+        sparse_.sparse |= 1u << c;
         sparse_.left[c] = gap;
         sparse_.widths[c] = static_cast<std::uint8_t>(one.width());
         sparse_.are_wide[c] = one.is_wide();
@@ -127,12 +157,32 @@ class ClassesDecoder {
     return {};
   }
 
-  Result<void> open_dense() {
-    std::array<std::uint64_t, kMaxDeltaClasses> counts{};
+  // Returns the number of units of each dense class.
+  std::array<std::uint64_t, kMaxDeltaClasses> count_dense() const {
+    // Neighbours that are not dense are counted as one class.
+    ClassRanges merged = ranges_;
+    std::array<unsigned, kMaxDeltaClasses> numbers{};
+    merged.n_classes = 0;
+    for (unsigned c = 0; c < h_.n_classes; ++c) {
+      if (c == 0 || h_.classes[c].is_dense() || h_.classes[c - 1].is_dense()) {
+        merged.thresholds[merged.n_classes++] = ranges_.thresholds[c];
+      }
+      numbers[c] = merged.n_classes - 1;
+    }
+    std::array<std::uint64_t, kMaxDeltaClasses> of_merged{};
     for (const ActiveSpan& span : memory_.active) {
       kernels_.count(base_.data() + span.first_block * block_bytes(),
-                     units_of(span.first_block, span.n_blocks), ranges_, counts.data());
+                     units_of(span.first_block, span.n_blocks), merged, of_merged.data());
     }
+    std::array<std::uint64_t, kMaxDeltaClasses> counts{};
+    for (unsigned c = 0; c < h_.n_classes; ++c) {
+      counts[c] = h_.classes[c].is_dense() ? of_merged[numbers[c]] : 0;
+    }
+    return counts;
+  }
+
+  Result<void> open_dense() {
+    const std::array<std::uint64_t, kMaxDeltaClasses> counts = count_dense();
     DenseSections sections;
     sections.coded_at = sparse_at() + h_.sparse_bytes;
     sections.coded = payload_.subspan(sections.coded_at, h_.coded_bytes);
@@ -157,6 +207,7 @@ class ClassesDecoder {
   const ByteView payload_;
   const ByteView base_;
   const MutableBytes out_;
+  ChangeLog* const changes_;
   Scratch& scratch_;
   DeltaScratch& memory_;
   const DeltaKernels& kernels_;
@@ -166,17 +217,45 @@ class ClassesDecoder {
   ClassMasks masks_[kDeltaTileBlocks] = {};
 };
 
-Result<void> decode_classes(const DeltaHeader& header, ByteView payload, ByteView base,
-                            Scratch& scratch, MutableBytes out) {
-  if (!header.nibbles) {
-    return ClassesDecoder(header, payload, base, out, scratch).decode();
+// Notes that `before` will be `now`, all of it.
+void note_all(ByteView before, ByteView now, ChangeLog& changes, ChangedUnits& memory) {
+  const auto note_tile = [&](std::size_t at, std::size_t n_units, unsigned word_bytes) {
+    changes.reserve(n_units, word_bytes);
+    delta_kernels(word_bytes).list_changed(before.data() + at, now.data() + at, n_units, memory);
+    changes.note(at, word_bytes, memory);
+  };
+  constexpr unsigned kWord = 2;
+  const std::size_t n_words = before.size() / kWord;
+  for (std::size_t done = 0; done < n_words; done += kTileUnits) {
+    note_tile(done * kWord, std::min(kTileUnits, n_words - done), kWord);
   }
+  if (before.size() % kWord != 0) {
+    note_tile(before.size() - 1, 1, 1);
+  }
+}
+
+// Gives `out` these bytes, which are not in it.
+void replace(ByteView bytes, ChangeLog* changes, Scratch& scratch, MutableBytes out) {
+  if (changes != nullptr) {
+    note_all(out, bytes, *changes, scratch.part<DeltaScratch>().changed);
+  }
+  std::copy(bytes.begin(), bytes.end(), out.begin());
+}
+
+Result<void> decode_nibbles(const DeltaHeader& header, ByteView payload, const ChunkInfo& info,
+                            Scratch& scratch, MutableBytes out) {
   auto& memory = scratch.part<DeltaScratch>();
-  const std::size_t n = 2 * base.size();
+  const std::size_t n = 2 * out.size();
   std::byte* const units = memory.nibbles_base.reserve(n);
-  unpack_nibbles(base, units);
-  CFCK_TRY(ClassesDecoder(header, payload, {units, n}, {units, n}, scratch).decode());
-  pack_nibbles(units, out);
+  unpack_nibbles(info.base, units);
+  CFCK_TRY(ClassesDecoder(header, payload, {units, n}, {units, n}, nullptr, scratch).decode());
+  if (info.changes == nullptr) {
+    pack_nibbles(units, out);
+    return {};
+  }
+  const MutableBytes packed(memory.packed.reserve(out.size()), out.size());
+  pack_nibbles(units, packed);
+  replace(packed, info.changes, scratch, out);
   return {};
 }
 
@@ -198,7 +277,7 @@ Result<void> decode_chunk(const ChunkInfo& info, ByteView payload, Scratch& scra
   }
   switch (header.mode) {
     case DeltaMode::kStored:
-      std::copy_n(payload.data() + header.header_bytes, out.size(), out.data());
+      replace(payload.subspan(header.header_bytes, out.size()), info.changes, scratch, out);
       return {};
     case DeltaMode::kUnchanged:
       if (info.base.data() != out.data()) {
@@ -208,7 +287,10 @@ Result<void> decode_chunk(const ChunkInfo& info, ByteView payload, Scratch& scra
     case DeltaMode::kClasses:
       break;
   }
-  return decode_classes(header, payload, info.base, scratch, out);
+  if (header.nibbles) {
+    return decode_nibbles(header, payload, info, scratch, out);
+  }
+  return ClassesDecoder(header, payload, info.base, out, info.changes, scratch).decode();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "codec/change_log.hpp"
 #include "codec/delta/chunk_header.hpp"
 #include "codec/scratch.hpp"
 
@@ -16,6 +17,9 @@ struct DeltaScratch {
   GrowingBuffer<std::byte> differences;   // of dense classes, class after class
   GrowingBuffer<std::byte> nibbles_base;  // nibbles as bytes
   GrowingBuffer<std::byte> nibbles;
+  GrowingBuffer<std::byte> packed;                       // nibbles that were changed
+  std::byte before[kTileUnits * sizeof(std::uint64_t)];  // of a tile
+  ChangedUnits changed;
 };
 
 }  // namespace cfck::codec

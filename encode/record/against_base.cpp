@@ -86,7 +86,8 @@ Result<bool> RecordEncoder::is_difference_smaller(ChunkedRecord& record) {
     if (!record.held[chunk].lossless_bytes) {
       CFCK_TRY_ASSIGN(const ByteView values, read_chunk(record.plan, chunk, memory));
       CFCK_TRY_ASSIGN(const std::uint64_t lossless_bytes,
-                      estimate_lossless(record.plan, chunk, values, memory));
+                      estimate_lossless(record.plan, chunk, values,
+                                        record.held[chunk].sealed.coded.payload.size(), memory));
       state.lossless_bytes += lossless_bytes;
     }
   }

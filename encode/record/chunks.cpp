@@ -74,7 +74,8 @@ Result<RecordEncoder::ChunkResult> RecordEncoder::encode_coded(ChunkedRecord& re
     result.base_edges = hash_leaves(*record.base_digest, record.offset_bytes(chunk), base);
   }
   if (record.against_base && is_estimated_at_once(chunk, trial.payload_bytes, values.size())) {
-    CFCK_TRY_ASSIGN(result.lossless_bytes, estimate_lossless(record.plan, chunk, values, memory));
+    CFCK_TRY_ASSIGN(result.lossless_bytes,
+                    estimate_lossless(record.plan, chunk, values, trial.payload_bytes, memory));
   }
   result.sealed = seal_coded(record.chosen(), chunk, memory);
   return result;

@@ -9,8 +9,9 @@
 namespace cfck::encode {
 namespace {
 
-// Values of a chunk from which an estimate is made.
+// Values of a chunk from which an estimate is made; fewer where it need not be as good.
 constexpr std::uint64_t kSampleElems = 4096;
+constexpr std::uint64_t kSmallSampleElems = 512;
 // Bytes of a payload that do not grow with the values.
 constexpr std::uint64_t kFixedBytes = 128;
 
@@ -48,9 +49,11 @@ Result<ByteView> base_values(const EncodePlan& plan, std::uint64_t offset_bytes,
 }
 
 Result<std::uint64_t> estimate_lossless(const EncodePlan& plan, std::uint64_t chunk,
-                                        ByteView values, WorkerMemory& memory) {
+                                        ByteView values, std::uint64_t difference_bytes,
+                                        WorkerMemory& memory) {
   const std::uint64_t n_elems = plan.geometry.elems_of(chunk);
-  const std::uint64_t n_sampled = std::min(kSampleElems, n_elems);
+  const std::uint64_t n_sampled = std::min(
+      are_few(difference_bytes, values.size()) ? kSmallSampleElems : kSampleElems, n_elems);
   const ByteView sample = values.first(n_sampled * bits_per_element(plan.dtype) / 8);
   const Candidate lossless = lossless_candidate(
       plan, codec::find_encoder(CodecId::kLossless)->entropy_for(plan.dtype, plan.entropy));

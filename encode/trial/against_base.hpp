@@ -22,9 +22,11 @@ bool needs_base(const Candidate& candidate) noexcept;
 Result<ByteView> base_values(const EncodePlan& plan, std::uint64_t offset_bytes,
                              std::uint64_t n_bytes, WorkerMemory& memory);
 
-// Estimates the bytes that a chunk takes losslessly from its first values. Keeps memory.encoded.
+// Estimates the bytes that a chunk takes losslessly from its first values: from fewer where the
+// differences, of so many bytes, are few. Keeps memory.encoded.
 Result<std::uint64_t> estimate_lossless(const EncodePlan& plan, std::uint64_t chunk,
-                                        ByteView values, WorkerMemory& memory);
+                                        ByteView values, std::uint64_t difference_bytes,
+                                        WorkerMemory& memory);
 
 // True if differences take so much less than lossless is estimated to take that it need not be
 // tried: patches are made after every step of a training.
@@ -33,11 +35,15 @@ constexpr bool is_clearly_smaller(std::uint64_t difference_bytes,
   return difference_bytes <= lossless_bytes / 2;
 }
 
+constexpr bool are_few(std::uint64_t difference_bytes, std::uint64_t n_bytes) noexcept {
+  return difference_bytes <= n_bytes / 32;
+}
+
 // Whether lossless is estimated for a chunk while its values are in the cache. Where differences
 // are few, the estimates of some chunks show that they are smaller.
 constexpr bool is_estimated_at_once(std::uint64_t chunk, std::uint64_t difference_bytes,
                                     std::uint64_t n_bytes) noexcept {
-  return chunk % 8 == 0 || difference_bytes > n_bytes / 32;
+  return chunk % 8 == 0 || !are_few(difference_bytes, n_bytes);
 }
 
 }  // namespace cfck::encode

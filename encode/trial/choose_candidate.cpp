@@ -48,7 +48,7 @@ class BestOfChunk {
     }
     CFCK_TRY_ASSIGN(const std::uint64_t payload_bytes, try_candidate(*candidate));
     CFCK_TRY_ASSIGN(const std::uint64_t lossless_bytes,
-                    estimate_lossless(plan_, 0, values_, memory_));
+                    estimate_lossless(plan_, 0, values_, payload_bytes, memory_));
     return is_clearly_smaller(payload_bytes + costs_.base_entry_bytes, lossless_bytes);
   }
 

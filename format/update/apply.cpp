@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -14,56 +15,31 @@
 #include "format/read/chunks/decode.hpp"
 #include "format/read/plan.hpp"
 #include "format/read/reader_access.hpp"
-#include "format/update/patched_memory.hpp"
+#include "format/update/patched_chunks.hpp"
 
 namespace cfck {
 namespace {
 
+using codec::ChangeLog;
 using encode::LeafEdges;
 using format::Destination;
 using format::Destinations;
 using format::OpenFile;
+using format::PatchedChunk;
+using format::PatchedRecord;
 using format::StoredRecord;
 
+// Chunks are changed where they lie until so much is noted of what they had; those behind are
+// decoded twice, before and after everything is proven.
+constexpr std::size_t kMaxLogBytes = std::size_t{40} << 20;
 // What is given back to the system before the last attempt to write, which must not fail for want
 // of memory: half of the tensors would have new values.
 constexpr std::size_t kReserveBytes = std::size_t{1} << 22;
-
-// A record with data of its own, while its chunks are proven.
-struct ProvenRecord {
-  ProvenRecord(const StoredRecord& stored_record, std::vector<std::byte> preamble_bytes,
-               const Destinations& to)
-      : stored(stored_record),
-        preamble(std::move(preamble_bytes)),
-        destinations(to),
-        digest(stored.record.decoded_bytes) {
-    if (stored.record.base_digest) {
-      base_digest.emplace(stored.record.decoded_bytes);
-    }
-  }
-
-  const StoredRecord& stored;
-  const std::vector<std::byte> preamble;
-  const Destinations& destinations;
-  DigestBuilder digest;
-  std::optional<DigestBuilder> base_digest;
-};
-
-// A chunk of a record, or a packed record.
-struct Chunk {
-  ProvenRecord* record = nullptr;
-  std::uint64_t number = 0;
-  std::uint64_t offset_bytes = 0;  // of the extent
-  std::uint64_t first_byte = 0;    // of the values, in the tensor
-  std::uint64_t n_bytes = 0;
-  bool is_written = true;  // or need not be
-};
 
 // What a worker found out about a chunk.
 struct Proof {
   LeafEdges edges;
   LeafEdges base_edges;
-  bool is_changed = false;
 };
 
 // The values of a view, decoded before anything is written.
@@ -78,115 +54,100 @@ class Application {
       : file_(file),
         memory_(std::move(memory)),
         workers_(file.idle_workers(), resolve_threads(file.options.threads)) {}
+  // Puts everything back, unless write() has come so far that tensors keep their new values.
+  ~Application() { patched_.undo(); }
+  Application(const Application&) = delete;
+  Application& operator=(const Application&) = delete;
 
   Result<void> prove(const ReadProgress& progress);
   // Requires: everything is proven.
   Result<ApplyReport> write(const BeforeWriting& before_writing);
 
  private:
-  Result<void> list_chunks();
-  Result<void> decode(const Chunk& chunk, format::ReadWorker& worker, MutableBytes out) const;
-  Result<Proof> prove_chunk(const Chunk& chunk, format::ReadWorker& worker) const;
+  Result<void> decode(const PatchedChunk& chunk, format::ReadWorker& worker, MutableBytes out,
+                      ChangeLog* changes = nullptr) const;
+  Result<Proof> prove_chunk(PatchedChunk& chunk, format::ReadWorker& worker);
+  Result<MutableBytes> new_values(PatchedChunk& chunk, format::ReadWorker& worker);
   Result<void> prove_chunks(const ReadProgress& progress);
-  Result<void> check_digests() const;
+  Result<void> check_digests();
   Result<void> check_base() const;
   Result<void> decode_views();
   ApplyReport report() const;
   Result<void> write_copies();
   Result<void> write_rest();
-  Result<void> write_chunk(Chunk& chunk, format::ReadWorker& worker) const;
+  Result<void> write_chunk(PatchedChunk& chunk, format::ReadWorker& worker) const;
   void write_views(bool to_copies) const;
   unsigned threads() const { return resolve_threads(file_.options.threads); }
 
   const OpenFile& file_;
   const format::PatchedMemory memory_;
   format::WorkerSet workers_;
-  std::vector<std::unique_ptr<ProvenRecord>> records_;
-  std::vector<Chunk> chunks_;
+  format::PatchedChunks patched_;
+  std::atomic<std::size_t> n_log_bytes_ = 0;
   std::vector<DecodedView> views_;
   std::unique_ptr<std::byte[]> reserve_;
 };
 
-Result<void> Application::list_chunks() {
-  for (std::uint32_t i = 0; i < file_.records.size(); ++i) {
-    const StoredRecord& stored = file_.index.records[i];
-    const Record& record = stored.record;
-    // Values of hidden records may go nowhere, however large a stranger made them: then they need
-    // not be decoded.
-    if (memory_.of_record[i].empty()) {
-      continue;
-    }
-    CFCK_TRY(format::check_readable(record));
-    CFCK_TRY_ASSIGN(std::vector<std::byte> preamble, file_.read_preamble(stored, record.name));
-    records_.push_back(
-        std::make_unique<ProvenRecord>(stored, std::move(preamble), memory_.of_record[i]));
-    ProvenRecord* const proven = records_.back().get();
-    if (record.kind == RecordKind::kPacked) {
-      chunks_.push_back({proven, 0, 0, 0, record.decoded_bytes});
-      continue;
-    }
-    std::uint64_t entry = stored.first_chunk + (stored.has_preamble ? 1 : 0);
-    std::uint64_t offset_bytes =
-        stored.offset_bytes +
-        (stored.has_preamble ? file_.index.chunks[stored.first_chunk].n_bytes : 0);
-    std::uint64_t first_byte = 0;
-    for (std::uint64_t chunk = 0; chunk < record.n_chunks; ++chunk, ++entry) {
-      const std::uint64_t n_bytes =
-          file_.place_of(stored, chunk, offset_bytes, record.name).decoded_bytes;
-      chunks_.push_back({proven, chunk, offset_bytes, first_byte, n_bytes});
-      offset_bytes += file_.index.chunks[entry].n_bytes;
-      first_byte += n_bytes;
-    }
-  }
-  return {};
-}
-
-Result<void> Application::decode(const Chunk& chunk, format::ReadWorker& worker,
-                                 MutableBytes out) const {
+Result<void> Application::decode(const PatchedChunk& chunk, format::ReadWorker& worker,
+                                 MutableBytes out, ChangeLog* changes) const {
   const StoredRecord& stored = chunk.record->stored;
   const std::string& name = stored.record.name;
   if (stored.record.kind == RecordKind::kPacked) {
     CFCK_TRY_ASSIGN(const std::shared_ptr<const format::PackBytes> pack,
                     file_.read_pack(stored.pack));
-    return format::decode_packed(file_, stored, name, *pack, worker, out);
+    return format::decode_packed(file_, stored, name, *pack, worker, out, changes);
   }
   format::ChunkPlace place = file_.place_of(stored, chunk.number, chunk.offset_bytes, name);
   place.preamble = chunk.record->preamble;
   return format::decode_chunk(file_, place, format::Verify{file_.options.verify_chunks}, worker,
-                              out);
+                              out, changes);
 }
 
-Result<Proof> Application::prove_chunk(const Chunk& chunk, format::ReadWorker& worker) const {
-  ProvenRecord& record = *chunk.record;
-  const auto part_of = [&](MutableBytes tensor) {
-    return tensor.subspan(chunk.first_byte, chunk.n_bytes);
-  };
-  Proof proof;
-  if (record.base_digest) {
-    proof.base_edges = encode::hash_leaves(*record.base_digest, chunk.first_byte,
-                                           part_of(record.destinations.front().out));
+// Returns the new values of a chunk: where they belong, and then what they replace is noted, or in
+// memory of the worker.
+Result<MutableBytes> Application::new_values(PatchedChunk& chunk, format::ReadWorker& worker) {
+  const Destinations& destinations = chunk.record->destinations;
+  if (chunk.record->is_base && n_log_bytes_ < kMaxLogBytes) {
+    const MutableBytes values = chunk.part_of(destinations.front());
+    CFCK_TRY(decode(chunk, worker, values, &chunk.changes));
+    chunk.changes.shrink();
+    n_log_bytes_ += chunk.changes.n_bytes();
+    chunk.is_changed = chunk.changes.has_changes();
+    chunk.is_written = true;
+    return values;
   }
   const MutableBytes values = worker.decoded(chunk.n_bytes);
   CFCK_TRY(decode(chunk, worker, values));
-  proof.edges = encode::hash_leaves(record.digest, chunk.first_byte, values);
-  for (const Destination& to : record.destinations) {
-    proof.is_changed =
-        proof.is_changed || std::memcmp(part_of(to.out).data(), values.data(), values.size()) != 0;
+  chunk.is_changed =
+      std::any_of(destinations.begin(), destinations.end(), [&](const Destination& to) {
+        return std::memcmp(chunk.part_of(to).data(), values.data(), values.size()) != 0;
+      });
+  chunk.is_written = !chunk.is_changed;
+  return values;
+}
+
+Result<Proof> Application::prove_chunk(PatchedChunk& chunk, format::ReadWorker& worker) {
+  PatchedRecord& record = *chunk.record;
+  Proof proof;
+  if (record.base_digest) {
+    proof.base_edges = encode::hash_leaves(*record.base_digest, chunk.first_byte,
+                                           chunk.part_of(record.destinations.front()));
   }
+  CFCK_TRY_ASSIGN(const MutableBytes values, new_values(chunk, worker));
+  proof.edges = encode::hash_leaves(record.digest, chunk.first_byte, values);
   return proof;
 }
 
 Result<void> Application::prove_chunks(const ReadProgress& progress) {
   format::SharedProgress shared(progress);
   OrderedPipeline pipeline(threads());
-  for (Chunk& chunk : chunks_) {
+  for (PatchedChunk& chunk : patched_.chunks) {
     CFCK_TRY(pipeline.submit([&](unsigned worker) { return prove_chunk(chunk, workers_[worker]); },
                              [&](const Proof& proof) {
                                encode::add_edges(chunk.record->digest, proof.edges);
                                if (chunk.record->base_digest) {
                                  encode::add_edges(*chunk.record->base_digest, proof.base_edges);
                                }
-                               chunk.is_written = !proof.is_changed;
                                return shared.advance(chunk.n_bytes,
                                                      chunk.record->stored.record.name);
                              }));
@@ -195,29 +156,41 @@ Result<void> Application::prove_chunks(const ReadProgress& progress) {
 }
 
 // Decoding with other values than those of the base may fail in any way: that they are others is
-// what the caller has to know.
+// what the caller has to know. Requires: the tensors are as they were.
 Result<void> Application::check_base() const {
-  return parallel_for(records_.size(), threads(), [&](std::size_t i, unsigned) {
-    return file_.check_base(records_[i]->stored);
-  });
-}
-
-Result<void> Application::check_digests() const {
-  for (const std::unique_ptr<ProvenRecord>& proven : records_) {
-    const Record& record = proven->stored.record;
-    if (proven->base_digest && proven->base_digest->finish() != *record.base_digest) {
+  const auto check = [&](const Record& record) -> Result<void> {
+    const BaseTensor* const tensor = format::base_tensor(file_, record);
+    if (tensor == nullptr) {
+      return {};
+    }
+    CFCK_TRY_ASSIGN(const Digest digest, file_.base->digest(*tensor));
+    if (digest != *record.base_digest) {
       return missing_base(
                  "the tensor has other values than the one that the patch was made for; nothing "
                  "was changed")
           .in_record(record.name);
     }
-  }
-  for (const std::unique_ptr<ProvenRecord>& proven : records_) {
-    if (proven->digest.finish() != proven->stored.record.digest) {
+    return {};
+  };
+  return parallel_for(patched_.records.size(), threads(), [&](std::size_t i, unsigned) {
+    return check(patched_.records[i]->stored.record);
+  });
+}
+
+Result<void> Application::check_digests() {
+  const auto is_right = [](PatchedRecord& record) {
+    const Record& expected = record.stored.record;
+    return record.digest.finish() == expected.digest &&
+           (!record.base_digest || record.base_digest->finish() == *expected.base_digest);
+  };
+  for (const std::unique_ptr<PatchedRecord>& record : patched_.records) {
+    if (!is_right(*record)) {
+      patched_.undo();
+      CFCK_TRY(check_base());
       return wrong_checksum(
                  "the patch is damaged, or was not made for this tensor: the decoded values differ "
                  "from those that were written. Nothing was changed")
-          .in_record(proven->stored.record.name);
+          .in_record(record->stored.record.name);
     }
   }
   return {};
@@ -241,7 +214,7 @@ Result<void> Application::decode_views() {
 }
 
 Result<void> Application::prove(const ReadProgress& progress) {
-  CFCK_TRY(list_chunks());
+  CFCK_TRY_ASSIGN(patched_, format::list_chunks(file_, memory_));
   Result<void> proven = prove_chunks(progress);
   if (proven) {
     CFCK_TRY(check_digests());
@@ -251,13 +224,14 @@ Result<void> Application::prove(const ReadProgress& progress) {
   }
   const ErrorCode code = proven.error().code;
   if (code != ErrorCode::kCancelled && code != ErrorCode::kOutOfMemory) {
+    patched_.undo();
     CFCK_TRY(check_base());
   }
   return proven;
 }
 
 // Copies a part of a tensor to others, or to copies alone.
-void copy_part(const Chunk& chunk, ByteView values, bool to_copies) {
+void copy_part(const PatchedChunk& chunk, ByteView values, bool to_copies) {
   for (const Destination& to : chunk.record->destinations) {
     if (to.is_copy == to_copies) {
       std::copy(values.begin(), values.end(), to.out.begin() + static_cast<long>(chunk.first_byte));
@@ -273,9 +247,9 @@ bool has_copies(const Destinations& destinations) {
 // Writes to copies. Where a chunk was decoded with the values of one, it is not decoded again: it
 // has the new values then.
 Result<void> Application::write_copies() {
-  return parallel_for(chunks_.size(), threads(),
+  return parallel_for(patched_.chunks.size(), threads(),
                       [&](std::size_t i, unsigned worker) -> Result<void> {
-                        const Chunk& chunk = chunks_[i];
+                        const PatchedChunk& chunk = patched_.chunks[i];
                         if (chunk.is_written || !has_copies(chunk.record->destinations)) {
                           return {};
                         }
@@ -286,12 +260,12 @@ Result<void> Application::write_copies() {
                       });
 }
 
-Result<void> Application::write_chunk(Chunk& chunk, format::ReadWorker& worker) const {
+Result<void> Application::write_chunk(PatchedChunk& chunk, format::ReadWorker& worker) const {
   if (chunk.is_written) {
     return {};
   }
   if (const Destination& first = chunk.record->destinations.front(); first.is_copy) {
-    copy_part(chunk, first.out.subspan(chunk.first_byte, chunk.n_bytes), false);
+    copy_part(chunk, chunk.part_of(first), false);
   } else {
     const MutableBytes values = worker.decoded(chunk.n_bytes);
     CFCK_TRY(decode(chunk, worker, values));
@@ -311,8 +285,8 @@ void Application::write_views(bool to_copies) const {
 
 ApplyReport Application::report() const {
   std::set<const StoredRecord*> changed;
-  for (const Chunk& chunk : chunks_) {
-    if (!chunk.is_written) {
+  for (const PatchedChunk& chunk : patched_.chunks) {
+    if (chunk.is_changed) {
       changed.insert(&chunk.record->stored);
     }
   }
@@ -335,13 +309,14 @@ ApplyReport Application::report() const {
 }
 
 Result<void> Application::write_rest() {
-  Result<void> written = parallel_for(
-      chunks_.size(), threads(),
-      [&](std::size_t i, unsigned worker) { return write_chunk(chunks_[i], workers_[worker]); });
+  Result<void> written =
+      parallel_for(patched_.chunks.size(), threads(), [&](std::size_t i, unsigned worker) {
+        return write_chunk(patched_.chunks[i], workers_[worker]);
+      });
   if (!written) {
     // Only memory can have been missing. Decoding takes no more than before, on one thread.
     reserve_.reset();
-    for (Chunk& chunk : chunks_) {
+    for (PatchedChunk& chunk : patched_.chunks) {
       written = run_guarded([&] { return write_chunk(chunk, workers_[0]); });
       if (!written) {
         Error error = std::move(written).error();
@@ -361,6 +336,7 @@ Result<ApplyReport> Application::write(const BeforeWriting& before_writing) {
   if (before_writing && !before_writing(report)) {
     return cancelled();
   }
+  patched_.forget_changes();
   CFCK_TRY(write_rest());
   return report;
 }

@@ -34,16 +34,20 @@ struct ApplyReport {
   std::vector<std::string> changed;
 };
 
-// Called once, before any tensor but copies is written to: what will have changed. Returns whether
-// to go on.
+// Called once, when everything is proven and copies have their new values; others have them in
+// part. Told what will have changed. Returns whether to go on: otherwise all but copies are put
+// back.
 using BeforeWriting = std::function<bool(const ApplyReport& report)>;
 
 // Gives `tensors` the values of the .cfck file in `patch`: all of them or none. Everything is
-// decoded and proven by its digest, chunk by chunk, before the first value is written; this takes
-// memory for the patch and a few chunks, not for another copy of the tensors. A file that is stored
-// against nothing will do too. Nobody else may read or write the tensors meanwhile. `progress`
-// counts the bytes that were proven, and may cancel until all are; so may `before_writing`, on the
-// thread that calls, when the copies among the tensors have their new values.
+// decoded and proven by its digest, chunk by chunk. Chunks that are stored against a base are
+// changed where they lie, and what they had is noted, in up to 40 MiB; where something turns out to
+// be wrong, they are put back. Beyond that, and for other chunks, values are written when all are
+// proven, for which chunks are decoded again. This takes memory for the patch, the notes and a few
+// chunks, not for another copy of the tensors. A file that is stored against nothing will do too.
+// Nobody else may read or write the tensors meanwhile. `progress` counts the bytes that were
+// proven, and may cancel until all are; so may `before_writing`, on the thread that calls, when the
+// copies among the tensors have their new values.
 //
 // Errors, after which all tensors but copies are as they were: kMissingBase, with the name of the
 // tensor, where names, dtypes, shapes or values are not those that the patch was made for;

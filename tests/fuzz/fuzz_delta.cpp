@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "codec/change_log.hpp"
 #include "codec/delta/delta.hpp"
 #include "tests/codec/test_values.hpp"
 #include "tests/fuzz/every_level.hpp"
@@ -47,6 +48,22 @@ void check_again(const ChunkInfo& info, const std::vector<std::byte>& values, Sc
   require(again == values);
 }
 
+// Decodes where the base lies, and puts that back.
+void check_undo(const ChunkInfo& info, ByteView payload, Scratch& scratch,
+                const std::vector<std::byte>* expected) {
+  const std::vector<std::byte> base(info.base.begin(), info.base.end());
+  std::vector<std::byte> values = base;
+  ChangeLog changes;
+  ChunkInfo in_place = info;
+  in_place.base = values;
+  in_place.changes = &changes;
+  const bool is_decoded = delta_decoder().decode(in_place, payload, scratch, values).has_value();
+  require(is_decoded == (expected != nullptr));
+  require(!is_decoded || values == *expected);
+  changes.undo(values);
+  require(values == base);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -67,7 +84,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto decode = [&](std::vector<std::byte>& out) {
     return delta_decoder().decode(info, payload.bytes(), scratch, out);
   };
-  if (at_every_level(values, decode)) {
+  const bool is_decoded = at_every_level(values, decode).has_value();
+  check_undo(info, payload.bytes(), scratch, is_decoded ? &values : nullptr);
+  if (is_decoded) {
     require(body_bytes && *body_bytes == payload.size());
     check_again(info, values, scratch);
   }

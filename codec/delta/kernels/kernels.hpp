@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/cpu/level.hpp"
+#include "codec/change_log.hpp"
 #include "codec/delta/kernels/unit_format.hpp"
 
 namespace cfck::codec {
@@ -15,6 +16,7 @@ inline constexpr unsigned kDeltaBlock = 64;  // units
 inline constexpr unsigned kMaxDeltaClasses = 16;
 // Blocks whose masks are made at once, so that they stay in the cache.
 inline constexpr std::size_t kDeltaTileBlocks = 32;
+static_assert(kDeltaTileBlocks * kDeltaBlock == kTileUnits);
 
 // Which units of a block belong to each class.
 using ClassMasks = std::array<std::uint64_t, kMaxDeltaClasses>;
@@ -33,14 +35,16 @@ struct ClassRanges {
 struct SparseWalk {
   UnitFormat format;
   unsigned n_classes = 0;
+  unsigned sparse = 0;  // a bit for each class that is
   // Units before the next change: kNoChange in classes that are not sparse.
   std::array<std::uint64_t, kMaxDeltaClasses> left{};
   std::array<std::uint8_t, kMaxDeltaClasses> widths{};
-  std::array<bool, kMaxDeltaClasses> are_wide{};
+  std::array<std::uint8_t, kMaxDeltaClasses> are_wide{};  // 0 or 1
   // The bit string; kSparseSlack zero bytes follow it.
   const std::byte* bits = nullptr;
   std::uint64_t position = 0;
-  std::uint64_t end = 0;  // in bits
+  std::uint64_t end = 0;            // in bits
+  ChangedUnits* changed = nullptr;  // what is changed is added to it
 };
 inline constexpr std::size_t kSparseSlack = 32;
 inline constexpr std::uint64_t kNoChange = std::uint64_t{1} << 62;
@@ -112,6 +116,13 @@ struct DeltaKernels {
   // Returns their number.
   std::size_t (*changed)(const std::byte* base, const std::byte* values, std::size_t n_units,
                          std::uint64_t* masks);
+  // Lists the units that differ, of at most kDeltaTileBlocks blocks.
+  void (*list_changed)(const std::byte* base, const std::byte* values, std::size_t n_units,
+                       ChangedUnits& changed);
+  // Lists the places of the bits of the masks of at most kDeltaTileBlocks blocks. Returns their
+  // number; behind them kPlacesSlack places are written to.
+  std::size_t (*list_places)(const std::uint64_t* masks, std::size_t n_blocks,
+                             std::uint16_t* places);
   // Makes the masks of all blocks of at most kDeltaTileBlocks.
   void (*classes)(const std::byte* base, std::size_t n_units, const ClassRanges& ranges,
                   ClassMasks* masks);

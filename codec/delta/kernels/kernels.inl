@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "codec/delta/kernels/dense_units.hpp"
+#include "codec/delta/kernels/places.hpp"
 #include "codec/delta/kernels/sparse_walks.hpp"
 
 namespace cfck::codec {
@@ -53,6 +54,30 @@ std::size_t changed(const std::byte* base, const std::byte* values, std::size_t 
     n_changed += static_cast<std::size_t>(std::popcount(masks[n_whole]));
   }
   return n_changed;
+}
+
+template <class Word>
+void list_changed(const std::byte* base, const std::byte* values, std::size_t n_units,
+                  ChangedUnits& changed) {
+  constexpr std::size_t kBytes = kDeltaBlock * sizeof(Word);
+  std::uint16_t* next = changed.places;
+  std::size_t done = 0;
+  for (; done + kDeltaBlock <= n_units; done += kDeltaBlock) {
+    const std::size_t at = done * sizeof(Word);
+    next = append_places(Blocks<Word>::differing(base + at, values + at), done, next);
+  }
+  if (done < n_units) {
+    std::byte last[2][kBytes] = {};
+    std::memcpy(last[0], base + done * sizeof(Word), (n_units - done) * sizeof(Word));
+    std::memcpy(last[1], values + done * sizeof(Word), (n_units - done) * sizeof(Word));
+    next = append_places(Blocks<Word>::differing(last[0], last[1]), done, next);
+  }
+  changed.n = static_cast<std::size_t>(next - changed.places);
+  for (std::size_t i = 0; i < changed.n; ++i) {
+    const std::size_t at = changed.places[i] * sizeof(Word);
+    const auto bits = static_cast<Word>(load_word<Word>(base + at) ^ load_word<Word>(values + at));
+    std::memcpy(changed.bits + i * sizeof(Word), &bits, sizeof(bits));
+  }
 }
 
 template <class Word>
@@ -167,10 +192,10 @@ bool decode_differences(const std::uint8_t* symbols, std::size_t n, const UnitFo
 
 template <class Word>
 constexpr DeltaKernels kernels_for() {
-  return {
-      &changed<Word>,    &classes<Word>,          &apply_sparse<Word>, &apply_dense<Word>,
-      &list_changes,     &list_differences<Word>, &count<Word>,        &longest<Word>,
-      &count_long<Word>, &code_differences<Word>, &count_raw,          &decode_differences<Word>};
+  return {&changed<Word>,      &list_changed<Word>,      &list_places,      &classes<Word>,
+          &apply_sparse<Word>, &apply_dense<Word>,       &list_changes,     &list_differences<Word>,
+          &count<Word>,        &longest<Word>,           &count_long<Word>, &code_differences<Word>,
+          &count_raw,          &decode_differences<Word>};
 }
 
 }  // namespace

@@ -10,73 +10,13 @@
 #include "codec/delta/kernels/block_masks.hpp"
 #include "codec/delta/kernels/kernels.hpp"
 #include "codec/delta/kernels/sparse_bits.hpp"
+#include "codec/delta/kernels/sparse_walk_v4.hpp"
 #include "codec/entropy/rans/kernels/words.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-// Place of the set bit that has `rank` set bits below it.
-inline unsigned select_bit(std::uint64_t mask, std::uint64_t rank) {
-#if defined(__BMI2__)
-  return static_cast<unsigned>(std::countr_zero(_pdep_u64(std::uint64_t{1} << rank, mask)));
-#else
-  for (; rank > 0; --rank) {
-    mask &= mask - 1;
-  }
-  return static_cast<unsigned>(std::countr_zero(mask));
-#endif
-}
-
 // The units that are left before the next change of each class, while blocks are passed.
-#if defined(__AVX512VPOPCNTDQ__)
-// In registers, eight classes in each: a class that is set would be stored as one word, and vectors
-// that are loaded right behind that wait for the store.
-class UnitsLeft {
- public:
-  UnitsLeft(const std::uint64_t* left, unsigned n_classes)
-      : low_(_mm512_loadu_si512(left)),
-        high_(_mm512_loadu_si512(left + 8)),
-        used_((1u << n_classes) - 1) {}
-
-  // Takes the units of a block from it, where the change is behind the block. Returns a bit for
-  // each class where it is not.
-  CFCK_INLINE unsigned pass_block(const ClassMasks& masks) {
-    unsigned found = pass_eight(masks.data(), used_ & 0xff, low_);
-    if (used_ > 0xff) {
-      found |= pass_eight(masks.data() + 8, used_ >> 8, high_) << 8;
-    }
-    return found;
-  }
-  CFCK_INLINE std::uint64_t of(unsigned c) const {
-    const __m512i all = _mm512_permutex2var_epi64(low_, _mm512_set1_epi64(c), high_);
-    return static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm512_castsi512_si128(all)));
-  }
-  CFCK_INLINE void set(unsigned c, std::uint64_t n) {
-    const unsigned bit = 1u << c;
-    const auto word = static_cast<long long>(n);
-    low_ = _mm512_mask_set1_epi64(low_, static_cast<__mmask8>(bit), word);
-    high_ = _mm512_mask_set1_epi64(high_, static_cast<__mmask8>(bit >> 8), word);
-  }
-  void store(std::uint64_t* left) const {
-    _mm512_storeu_si512(left, low_);
-    _mm512_storeu_si512(left + 8, high_);
-  }
-
- private:
-  static CFCK_INLINE unsigned pass_eight(const std::uint64_t* masks, unsigned used, __m512i& left) {
-    const auto some = static_cast<__mmask8>(used);
-    const __m512i n = _mm512_popcnt_epi64(_mm512_maskz_loadu_epi64(some, masks));
-    const __mmask8 here = _mm512_mask_cmplt_epu64_mask(some, left, n);
-    left = _mm512_mask_sub_epi64(left, static_cast<__mmask8>(~here), left, n);
-    return here;
-  }
-
-  __m512i low_;
-  __m512i high_;
-  const unsigned used_;  // a bit for each class
-};
-static_assert(kMaxDeltaClasses == 16);
-#else
 class UnitsLeft {
  public:
   UnitsLeft(const std::uint64_t* left, unsigned n_classes) : n_classes_(n_classes) {
@@ -101,36 +41,13 @@ class UnitsLeft {
   std::uint64_t left_[kMaxDeltaClasses];
   const unsigned n_classes_;
 };
-#endif
-
-// Reads the difference of a changed unit of class c, and what is left before the next one. Returns
-// false where they are invalid.
-template <class Word>
-CFCK_INLINE bool read_change(SparseReader& in, const UnitWords<Word>& words, const SparseWalk& walk,
-                             unsigned c, Word& difference, std::uint64_t& left) {
-  const unsigned width = walk.widths[c];
-  const std::uint64_t window = in.peek();
-  const bool is_negative = (window & 1) != 0;
-  std::uint64_t gap = in.take_gap(window, 1, width);
-  std::uint64_t magnitude = 1;
-  if (walk.are_wide[c]) {
-    if (gap == 0) {
-      magnitude = in.take_number(walk.format.bits) + 2;
-      gap = in.take_gap(width);
-      if (gap == 0 || magnitude - 1 >= words.sign) {  // the largest is that of the sign bit
-        return false;
-      }
-    }
-    --gap;
-  }
-  left = gap;
-  difference = words.with_sign(static_cast<Word>(magnitude), is_negative);
-  return !in.is_past_end();
-}
 
 template <class Word>
 bool apply_sparse(const ClassMasks* masks, std::size_t n_blocks, SparseWalk& walk,
                   std::byte* values) {
+#if defined(__AVX512VBMI2__)
+  return apply_sparse_by_change<Word>(masks, n_blocks, walk, values);
+#else
   const UnitWords<Word> words(walk.format);
   SparseReader in(walk.bits, walk.position, walk.end);
   UnitsLeft all_left(walk.left.data(), walk.n_classes);
@@ -143,13 +60,12 @@ bool apply_sparse(const ClassMasks* masks, std::size_t n_blocks, SparseWalk& wal
       std::uint64_t n_done = 0;
       do {
         n_done += left;
-        std::byte* const at = values + (b * kDeltaBlock + select_bit(mask, n_done)) * sizeof(Word);
+        const std::size_t place = b * kDeltaBlock + select_bit(mask, n_done);
         Word difference;
         if (!read_change(in, words, walk, c, difference, left)) {
           return false;
         }
-        const Word unit = words.apply(load_word<Word>(at), difference);
-        std::memcpy(at, &unit, sizeof(unit));
+        change_unit(words, values, place, difference, walk.changed);
         ++n_done;
       } while (left < n - n_done);
       all_left.set(c, left - (n - n_done));
@@ -158,6 +74,7 @@ bool apply_sparse(const ClassMasks* masks, std::size_t n_blocks, SparseWalk& wal
   all_left.store(walk.left.data());
   walk.position = in.position();
   return true;
+#endif
 }
 
 // Returns a bit for each class that has some of these units.
@@ -194,6 +111,9 @@ CFCK_INLINE void count_block(const ClassMasks& masks, unsigned n_classes, std::u
 
 inline void list_changes(const ClassMasks* masks, const std::uint64_t* changed,
                          std::size_t n_blocks, std::uint32_t first_unit, ChangeWalk& walk) {
+#if defined(__AVX512VBMI2__)
+  list_changes_by_place(masks, changed, n_blocks, first_unit, walk);
+#else
   DeltaChange* next = walk.next;
   for (std::size_t b = 0; b < n_blocks; ++b) {
     if (changed[b] != 0) {
@@ -218,6 +138,7 @@ inline void list_changes(const ClassMasks* masks, const std::uint64_t* changed,
     count_block(masks[b], walk.n_classes, walk.units.data());
   }
   walk.next = next;
+#endif
 }
 
 }  // namespace CFCK_CPU_NAMESPACE

@@ -85,13 +85,14 @@ Result<ByteView> base_values(const OpenFile& file, const Record& record, std::ui
 }
 
 Result<void> decode_coded(const OpenFile& file, const ChunkPlace& place, Verify verify,
-                          ReadWorker& worker, MutableBytes out) {
+                          ReadWorker& worker, MutableBytes out, codec::ChangeLog* changes) {
   const Record& record = place.stored->record;
   CFCK_TRY_ASSIGN(const ByteView base,
                   base_values(file, record, place.chunk * record.chunk_elems, out));
   CFCK_TRY_ASSIGN(const ByteView extent, fetch_extent(file, place, verify, worker));
   CFCK_TRY_ASSIGN(codec::DecodeJob job, job_of(place, extent));
   job.info.base = base;
+  job.info.changes = changes;
   job.out = out;
   return of_payload(codec::decode(job, worker.scratch()), *place.name,
                     place.offset_bytes + kFrameHeaderBytes);
@@ -100,16 +101,16 @@ Result<void> decode_coded(const OpenFile& file, const ChunkPlace& place, Verify 
 }  // namespace
 
 Result<void> decode_chunk(const OpenFile& file, const ChunkPlace& place, Verify verify,
-                          ReadWorker& worker, MutableBytes out) {
+                          ReadWorker& worker, MutableBytes out, codec::ChangeLog* changes) {
   const bool is_raw = place.stored->record.codec == CodecId::kRaw;
   return with_record(is_raw ? decode_raw(file, place, verify, worker, out)
-                            : decode_coded(file, place, verify, worker, out),
+                            : decode_coded(file, place, verify, worker, out, changes),
                      *place.name);
 }
 
 Result<void> decode_packed(const OpenFile& file, const StoredRecord& stored,
                            const std::string& name, const PackBytes& pack, ReadWorker& worker,
-                           MutableBytes out) {
+                           MutableBytes out, codec::ChangeLog* changes) {
   const Record& record = stored.record;
   codec::DecodeJob job;
   if (record.codec != CodecId::kRaw) {
@@ -121,6 +122,7 @@ Result<void> decode_packed(const OpenFile& file, const StoredRecord& stored,
     return std::move(base).error().in_record(std::string(name));
   }
   job.info.base = *base;
+  job.info.changes = changes;
   job.payload = ByteView(pack.frame).subspan(stored.pack_offset, stored.payload_bytes);
   job.out = out;
   return of_payload(codec::decode(job, worker.scratch()), name,

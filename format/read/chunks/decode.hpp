@@ -9,14 +9,16 @@
 namespace cfck::format {
 
 // Fetches a chunk, checks hash and frames, and decodes it into `out`, exactly its bytes, while what
-// was just hashed is in the caches. Errors name the record and the place in the file.
+// was just hashed is in the caches. Errors name the record and the place in the file. `changes` is
+// ChunkInfo::changes.
 Result<void> decode_chunk(const OpenFile& file, const ChunkPlace& place, Verify verify,
-                          ReadWorker& worker, MutableBytes out);
+                          ReadWorker& worker, MutableBytes out,
+                          codec::ChangeLog* changes = nullptr);
 // Decodes a record out of its pack, which was read. `name` is that of the record that was asked
 // for.
 Result<void> decode_packed(const OpenFile& file, const StoredRecord& stored,
                            const std::string& name, const PackBytes& pack, ReadWorker& worker,
-                           MutableBytes out);
+                           MutableBytes out, codec::ChangeLog* changes = nullptr);
 // Checks hash and frames without decoding.
 Result<void> check_chunk(const OpenFile& file, const ChunkPlace& place, ReadWorker& worker);
 // Fetches the payload of a chunk with a codec that is known, and checks hash and frames. Valid

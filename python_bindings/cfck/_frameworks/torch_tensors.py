@@ -89,7 +89,7 @@ class TorchFramework:
             except CfckError as error:
                 problems.add(error)
         problems.check()
-        prepared.total_bytes = sum(t.numel() * t.element_size() for _, t in storable)
+        prepared.total_bytes = sum(t.nbytes for _, t in storable)
         if all(is_host(tensor) for _, tensor in storable):
             prepared.units.append([_host_tensor(prepared, *named) for named in storable])
             return prepared
@@ -201,8 +201,11 @@ class TorchFramework:
 
     def describe(self, tensor: torch.Tensor) -> tuple[str, Sequence[int]]:
         is_meta = isinstance(tensor, torch.Tensor) and tensor.is_meta and tensor.dtype in _NAMES
+        if not isinstance(tensor, torch.Tensor):
+            self.prepare({"": tensor})  # raises
         if not is_meta or tensor.layout != torch.strided:
-            self.prepare({"": tensor})
+            with torch._C.DisableTorchFunctionSubclass():
+                _storable("", tensor)
         return _file_shape(tensor)
 
     def device_of(self, out: torch.Tensor) -> torch.device | None:
@@ -329,7 +332,9 @@ def _storable(name: str, tensor: torch.Tensor) -> torch.Tensor:
             f"has dtype {tensor.dtype}, which cannot be stored",
             "convert it, for complex128 with torch.view_as_real",
         )
-    tensor = tensor.detach().resolve_conj().resolve_neg()
+    tensor = tensor.detach()
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
     if tensor.numel() and tensor.untyped_storage().nbytes() == 0:
         raise unsupported(name, "has no memory", "gather it first (FSDP frees sharded weights)")
     return tensor

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from .. import _native
 from .._common.checks import check_utf8
@@ -11,6 +11,14 @@ from .._frameworks.choose import framework_of
 from .._frameworks.framework import Framework, overlapping, overlaps_itself
 from .._options.bases import HostMemory, contiguous_copy
 from ..errors import CfckError, InvalidArgumentError
+
+
+class _Place(NamedTuple):
+    """A tensor: its dtype and shape, and its address if values can be written there."""
+
+    dtype: str
+    shape: Sequence[int]
+    address: int | None
 
 
 class PatchTargets:
@@ -37,8 +45,8 @@ class PatchTargets:
         if not tensors:
             return
         self._framework: Framework[Any] = framework_of(next(iter(tensors.values())))
-        addresses = {name: self._address(name, tensor) for name, tensor in tensors.items()}
-        self.copies = {name for name, address in addresses.items() if address is None}
+        places = {name: self._place(name, tensor) for name, tensor in tensors.items()}
+        self.copies = {name for name, place in places.items() if place.address is None}
         if self.copies:
             # Tensors that share memory with them are compared with them before anything is written.
             self._families = [
@@ -46,28 +54,27 @@ class PatchTargets:
             ]
             self.copies.update(name for family in self._families for name in family)
         for name, tensor in tensors.items():
-            self._add(name, tensor, None if name in self.copies else addresses[name])
+            self._add(name, tensor, places[name])
 
-    def _address(self, name: object, tensor: Any) -> int | None:
+    def _place(self, name: object, tensor: Any) -> _Place:
         if not isinstance(name, str):
             raise TypeError(f"names of tensors are str, not {type(name).__name__}: {name!r}")
         check_utf8(name)
         try:
             dtype, shape = self._framework.describe(tensor)
-            return self._framework.target(tensor, dtype, shape, name, "it")
+            return _Place(dtype, shape, self._framework.target(tensor, dtype, shape, name, "it"))
         except CfckError as error:
             why = str(error).replace("tensor `` ", "it ").replace("``", f"`{name}`")
             message = f"tensor `{name}` cannot be changed: {why}"
             raise type(error)(message, record=name) from None
 
-    def _add(self, name: str, tensor: Any, address: int | None) -> None:
-        dtype, shape = self._framework.describe(tensor)
-        if address is not None:
-            self.described.append((name, dtype, shape, address))
+    def _add(self, name: str, tensor: Any, place: _Place) -> None:
+        if place.address is not None and name not in self.copies:
+            self.described.append((name, place.dtype, place.shape, place.address))
         else:
             self._memories[name], described = contiguous_copy(self._framework, name, tensor)
             self.described.append(described)
-        self.total_bytes += _native.tensor_bytes(dtype, list(shape))
+        self.total_bytes += _native.tensor_bytes(place.dtype, place.shape)
 
     def prepare(self, changed: list[str]) -> None:
         """Makes sure that copies can be copied back; they have their new values now.

@@ -118,7 +118,8 @@ def contiguous_copy(framework: Framework[Any], name: str, tensor: Any) -> tuple[
 
 def is_row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether a tensor has its elements one after another."""
-    return all(
-        size == 1 or step == expected
-        for size, step, expected in zip(shape, strides, row_major(shape), strict=True)
+    expected = row_major(shape)
+    return tuple(strides) == expected or all(
+        size == 1 or step == wanted
+        for size, step, wanted in zip(shape, strides, expected, strict=True)
     )

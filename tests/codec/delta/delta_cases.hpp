@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "codec/decode_job.hpp"
+#include "codec/change_log.hpp"
 #include "codec/delta/delta.hpp"
 #include "codec/encode_job.hpp"
 #include "tests/codec/test_values.hpp"
@@ -45,6 +47,28 @@ inline std::vector<std::byte> encode_delta(const DeltaCase& one) {
 inline Result<void> decode_delta(const DeltaCase& one, ByteView payload, MutableBytes out) {
   Scratch scratch;
   return decode({&delta_decoder(), one.info(), payload, {}, out}, scratch);
+}
+
+// Decodes a payload, valid or not, to other memory and where the base lies, and puts that back.
+// Returns what the first says, in `out`.
+inline Result<void> decode_both_ways(const DeltaCase& one, ByteView payload, MutableBytes out) {
+  const Result<void> expected = decode_delta(one, payload, out);
+  std::vector<std::byte> values = one.base;
+  ChangeLog changes;
+  ChunkInfo info = one.info();
+  info.base = values;
+  info.changes = &changes;
+  Scratch scratch;
+  const Result<void> decoded = decode({&delta_decoder(), info, payload, {}, values}, scratch);
+  EXPECT_EQ(decoded.has_value(), expected.has_value());
+  if (decoded) {
+    EXPECT_TRUE(std::equal(values.begin(), values.end(), out.begin(), out.end()));
+  }
+  EXPECT_EQ(changes.has_changes(), values != one.base);
+  changes.shrink();
+  changes.undo(values);
+  EXPECT_TRUE(values == one.base);
+  return expected;
 }
 
 // Weights, and what a step makes of them: `rate` is about how often those of the middle change.

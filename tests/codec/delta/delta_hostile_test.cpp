@@ -28,7 +28,7 @@ Result<void> decode_bytes(const Bytes& payload, const DeltaCase& one = ones()) {
   }
   const test::GuardedBytes guarded(bytes);
   std::vector<std::byte> out(one.base.size());
-  return decode_delta(one, guarded.bytes(), out);
+  return decode_both_ways(one, guarded.bytes(), out);
 }
 
 void expect_refused(const Bytes& payload, const char* why, const DeltaCase& one = ones()) {

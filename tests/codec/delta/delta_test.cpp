@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codec/delta/chunk_header.hpp"
+#include "codec/delta/class_choice.hpp"
 #include "tests/codec/delta/delta_cases.hpp"
 #include "tests/support/cpu_forms.hpp"
 
@@ -13,7 +14,7 @@ namespace {
 
 void expect_round_trip(const DeltaCase& one, ByteView payload) {
   std::vector<std::byte> out(one.values.size(), std::byte{0xee});
-  const auto done = decode_delta(one, payload, out);
+  const auto done = decode_both_ways(one, payload, out);
   ASSERT_TRUE(done) << done.error().to_string();
   EXPECT_TRUE(out == one.values);
   // In the memory of the base.
@@ -189,6 +190,23 @@ TEST(Delta, AllLevelsOfTheCpuWriteAndReadTheSame) {
         expect_round_trip(*one, payload);
       }
     }
+  }
+}
+
+// Keys that take turns between many changes and none would need more classes than there are.
+TEST(Delta, NoMoreClassesThanThereMayBeAreChosen) {
+  std::vector<KeyCounts> keys(24);
+  for (std::size_t key = 0; key < keys.size(); ++key) {
+    keys[key].units = 1 << 20;
+    keys[key].changes = key % 2 == 0 ? 1 << 18 : 0;
+  }
+  EXPECT_EQ(choose_classes(keys).n_classes, kMaxDeltaClasses);
+  keys.resize(11);
+  const ClassChoice choice = choose_classes(keys);
+  ASSERT_EQ(choice.n_classes, 11U);
+  for (unsigned c = 0; c < choice.n_classes; ++c) {
+    EXPECT_EQ(choice.first_keys[c], c);
+    EXPECT_EQ(choice.is_dense[c], c % 2 == 0);
   }
 }
 

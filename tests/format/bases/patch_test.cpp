@@ -120,6 +120,62 @@ TEST(Patch, MayBeCancelledUntilEverythingIsProven) {
   EXPECT_EQ(last, total);
 }
 
+// Chunks are changed where they lie before all are proven: whatever ends it, they are put back.
+TEST(Patch, ChangesArePutBackWhereverItEnds) {
+  const Tensors old = old_tensors();
+  const Tensors now = new_tensors(old);
+  const Bytes patch = file_of(now, base_of(old));
+  unsigned n_calls = 0;
+  Tensors tensors = old;
+  take(apply_to(patch, tensors, {}, [&](std::uint64_t, std::string_view) {
+    ++n_calls;
+    return true;
+  }));
+  for (unsigned last = 0; last < n_calls; ++last) {
+    unsigned n = 0;
+    const auto stop = [&](std::uint64_t, std::string_view) { return n++ != last; };
+    EXPECT_EQ(refused(patch, old, stop).code, ErrorCode::kCancelled);
+  }
+  // When everything is proven.
+  tensors = old;
+  const auto report =
+      apply_patch(MemorySource(patch), targets_of(tensors), {.threads = 3}, {},
+                  [](const ApplyReport& changes) { return changes.changed.empty(); });
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(values_of(tensors), values_of(old));
+}
+
+// What is noted of the values before has a limit; chunks behind it are decoded twice.
+TEST(Patch, MoreChangesThanAreNotedComeBackToo) {
+  Tensors old;
+  old["all"] = {DType::kBF16, {20, 1 << 20}, {}};
+  old["some"] = {DType::kBF16, {1 << 20}, {}};
+  for (auto& [name, tensor] : old) {
+    tensor.values = weights(3, n_bytes(tensor.dtype, tensor.shape).value() / 4);
+  }
+  Tensors now = old;
+  now["all"].values = stepped(old["all"].values, 1, 1);
+  now["some"].values = stepped(old["some"].values, 2, 100);
+  const Bytes patch = file_of(now, base_of(old));
+  for (const char* name : {"all", "some"}) {
+    const Bytes wrong = with_changed_index(patch, [&](format::Index& index) {
+      for (format::StoredRecord& stored : index.records) {
+        stored.record.digest[0] ^= stored.record.name == name ? 1 : 0;
+      }
+    });
+    Tensors tensors = old;
+    const auto report = apply_to(wrong, tensors, {.threads = 2});
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, ErrorCode::kChecksum);
+    EXPECT_EQ(report.error().record, name);
+    EXPECT_TRUE(values_of(tensors) == values_of(old));
+  }
+  Tensors tensors = old;
+  EXPECT_EQ(take(apply_to(patch, tensors)).changed, (std::vector<std::string>{"all", "some"}));
+  EXPECT_TRUE(values_of(tensors) == values_of(now));
+}
+
 TEST(Patch, TiedTensorsAreWrittenOnce) {
   Bytes storage = stepped(weights(1, 60000), 1, 1);
   const Bytes before = storage;
