@@ -361,6 +361,25 @@ CFCK_DEVICE std::uint32_t warp_sum(std::uint32_t value) {
   return value;
 }
 
+// Combines the values of all lanes, of up to 64 bits, and returns the result in each. `combine` may
+// take them in any order.
+template <class Value, class Combine>
+CFCK_DEVICE Value warp_reduce(Value value, Combine&& combine) {
+  CFCK_UNROLL
+  for (unsigned distance = kWarpLanes / 2; distance != 0; distance /= 2) {
+    Value other;
+    if constexpr (sizeof(Value) == 8) {
+      const std::uint32_t low = shuffle_xor(static_cast<std::uint32_t>(value), distance);
+      const std::uint32_t high = shuffle_xor(static_cast<std::uint32_t>(value >> 32), distance);
+      other = static_cast<Value>(std::uint64_t{high} << 32 | low);
+    } else {
+      other = static_cast<Value>(shuffle_xor(value, distance));
+    }
+    value = static_cast<Value>(combine(value, other));
+  }
+  return value;
+}
+
 // Returns the sum of the values of the calling lane and those below it.
 CFCK_DEVICE std::uint32_t running_sum(std::uint32_t value) {
   CFCK_UNROLL

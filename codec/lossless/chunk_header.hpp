@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/cpu/host_device.hpp"
 #include "cfck/dtype.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
@@ -43,7 +44,7 @@ struct SegmentHeader {
   std::uint32_t raw_bytes = 0;
 
   // Bytes of its sections.
-  std::uint64_t section_bytes(unsigned value_bytes) const {
+  CFCK_HD constexpr std::uint64_t section_bytes(unsigned value_bytes) const {
     return 2 * std::uint64_t{n_bin_escapes} + std::uint64_t{value_bytes} * n_escapes + coded_bytes +
            raw_bytes;
   }

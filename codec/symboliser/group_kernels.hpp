@@ -71,6 +71,16 @@ CFCK_HD constexpr MagnitudeCode<Format> magnitude_code(typename Format::Word val
   return special || magnitude == 0 ? Code{0} : static_cast<Code>(code + 1);
 }
 
+// The code of the mean's summand: one of its top exponent is 2^15 and more; 0 for values that say
+// nothing about the scale, or too little.
+template <class Code>
+CFCK_HD constexpr Code linear_code(Code code, Code top_exponent) {
+  const Code less = static_cast<Code>(code - 1);  // a code of zero wraps around to the largest one
+  const Code distance = static_cast<Code>(top_exponent - (less >> 7));
+  const Code linear = static_cast<Code>((0x80 | (less & 0x7f)) << 8);
+  return distance > 15 ? Code{0} : static_cast<Code>(linear >> distance);
+}
+
 // Specification, section 4: finds bin and trailing zero bits.
 template <class Format, class Lanes>
 CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
@@ -94,13 +104,7 @@ CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
   const Code top_exponent = static_cast<Code>((top_code - 1) >> 7);
   const auto n_values = Lanes::template reduce_sum<Code>(
       [&](unsigned i) { return static_cast<Code>(codes[i] != 0 ? 1 : 0); });
-  Lanes::each([&](unsigned i) {
-    const Code code = static_cast<Code>(codes[i] - 1);
-    const Code distance = static_cast<Code>(top_exponent - (code >> 7));
-    const Code linear = static_cast<Code>((0x80 | (code & 0x7f)) << 8);
-    // A code of zero wraps around to the largest one.
-    codes[i] = distance > 15 ? Code{0} : static_cast<Code>(linear >> distance);
-  });
+  Lanes::each([&](unsigned i) { codes[i] = linear_code<Code>(codes[i], top_exponent); });
   const auto sum = Lanes::template reduce_sum<std::uint32_t>([&](unsigned i) { return codes[i]; });
   result.has_bin = true;
   result.n_finite = n_values;
@@ -108,34 +112,43 @@ CFCK_HD GroupAnalysis analyse_group(const typename Format::Word* values) {
   return result;
 }
 
-// Specification, section 5: finds symbols and raw bits. `raw` gets the sign and the
-// low mantissa bits of each value, zero where the value escapes. Returns whether any
-// does.
+// The symbol of the first value in the window of a bin.
+template <class Format>
+CFCK_HD constexpr typename Format::Word first_symbol(std::uint32_t scale_bin) {
+  return static_cast<typename Format::Word>(window_top(scale_bin) *
+                                            (1 << Format::kSymbolMantissaBits));
+}
+
+// Specification, section 5: returns the symbol of a value, and its raw bits, the sign and the low
+// mantissa bits, which are zero where it escapes. `first` is first_symbol() of its group.
+template <class Format>
+CFCK_HD constexpr std::uint8_t split_value(typename Format::Word value, typename Format::Word first,
+                                           typename Format::Word& raw) {
+  using Word = typename Format::Word;
+  constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
+  constexpr Word kTopMantissa = static_cast<Word>((1 << Format::kSymbolMantissaBits) - 1);
+  constexpr Word kRawMask = static_cast<Word>((Word{1} << kRawMantissa) - 1);
+  // The field is the exponent and the top of the mantissa, which increases in a symbol while the
+  // exponent decreases. Differences that wrap around stay above all symbols of the window, in
+  // eight bits too.
+  const Word field = static_cast<Word>(static_cast<Word>(value << 1) >> (kRawMantissa + 1));
+  const Word symbol = static_cast<Word>(first - (field & static_cast<Word>(~kTopMantissa)) +
+                                        (field & kTopMantissa));
+  const Word other = field == 0 ? Format::kSymbolZero : Format::kSymbolEscape;
+  const auto chosen =
+      static_cast<std::uint8_t>(field != 0 && symbol < Format::kSymbolZero ? symbol : other);
+  const Word sign = static_cast<Word>((value >> (Format::kBits - 1)) << kRawMantissa);
+  const Word kept = static_cast<Word>((value & kRawMask) | sign);
+  raw = chosen == Format::kSymbolEscape ? Word{0} : kept;
+  return chosen;
+}
+
+// Splits all values of a group. Returns whether any escapes.
 template <class Format, class Lanes>
 CFCK_HD bool split_group(const typename Format::Word* values, std::uint32_t scale_bin,
                          std::uint8_t* symbols, typename Format::Word* raw) {
-  using Word = typename Format::Word;
-  constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
-  constexpr unsigned kInSymbol = Format::kSymbolMantissaBits;
-  constexpr Word kTopMantissa = static_cast<Word>((1 << kInSymbol) - 1);
-  constexpr Word kRawMask = static_cast<Word>((Word{1} << kRawMantissa) - 1);
-  const Word first = static_cast<Word>(window_top(scale_bin) * (1 << kInSymbol));
-  Lanes::each([&](unsigned i) {
-    const Word value = values[i];
-    // The field is the exponent and the top of the mantissa, which increases in a symbol while the
-    // exponent decreases. Differences that wrap around stay above all symbols of the window, in
-    // eight bits too.
-    const Word field = static_cast<Word>(static_cast<Word>(value << 1) >> (kRawMantissa + 1));
-    const Word symbol = static_cast<Word>(first - (field & static_cast<Word>(~kTopMantissa)) +
-                                          (field & kTopMantissa));
-    const Word other = field == 0 ? Format::kSymbolZero : Format::kSymbolEscape;
-    const auto chosen =
-        static_cast<std::uint8_t>(field != 0 && symbol < Format::kSymbolZero ? symbol : other);
-    symbols[i] = chosen;
-    const Word sign = static_cast<Word>((value >> (Format::kBits - 1)) << kRawMantissa);
-    const Word kept = static_cast<Word>((value & kRawMask) | sign);
-    raw[i] = chosen == Format::kSymbolEscape ? Word{0} : kept;
-  });
+  const typename Format::Word first = first_symbol<Format>(scale_bin);
+  Lanes::each([&](unsigned i) { symbols[i] = split_value<Format>(values[i], first, raw[i]); });
   return Lanes::template reduce_max<std::uint8_t>([&](unsigned i) { return symbols[i]; }) ==
          Format::kSymbolEscape;
 }

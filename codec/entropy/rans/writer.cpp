@@ -14,10 +14,6 @@ namespace cfck::codec {
 namespace {
 
 inline constexpr std::size_t kCountedGroups = 8;  // one in 8, if all lane sets are used
-inline constexpr std::uint64_t kPlaceCost = 8 * kBitCost;
-// Minimum cost of an explicit table: four bits for each symbol but one, in whole bytes, and its
-// place.
-inline constexpr std::uint64_t kMinTableCost = 128 * kBitCost + kPlaceCost;
 
 using PlaceCounts = std::array<SymbolCounts, kMaxPlaces>;
 

@@ -37,6 +37,7 @@ const Costs& costs() noexcept {
 }  // namespace
 
 std::uint32_t symbol_cost(unsigned frequency) noexcept { return costs()[frequency]; }
+std::span<const std::uint32_t> symbol_costs() noexcept { return costs(); }
 
 std::uint64_t coded_cost(const SymbolCounts& counts, const Frequencies& frequencies) noexcept {
   const Costs& cost = costs();
@@ -49,12 +50,8 @@ std::uint64_t coded_cost(const SymbolCounts& counts, const Frequencies& frequenc
 
 std::uint64_t min_cost(const SymbolCounts& counts) noexcept {
   const Costs& cost = costs();
-  // A logarithm, rounded down; a larger number is shifted to fewer bits first.
   const auto log_of = [&](std::uint64_t n, std::uint64_t round_up) {
-    const int over = std::bit_width(n) - static_cast<int>(kRansTotalBits);
-    const unsigned shift = over > 0 ? static_cast<unsigned>(over) : 0;
-    const std::uint64_t high = (n >> shift) + (shift != 0 ? round_up : 0);
-    return (std::uint64_t{kRansTotalBits + shift} << 16) - cost[high] + round_up;
+    return rounded_log(n, round_up, cost.data());
   };
   std::uint64_t total = 0;
   std::uint64_t saved = 0;

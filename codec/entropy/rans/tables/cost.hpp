@@ -4,16 +4,18 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
+#include "codec/entropy/rans/tables/choice_costs.hpp"
 #include "codec/entropy/rans/tables/table.hpp"
 
 namespace cfck::codec {
 
 using SymbolCounts = std::array<std::uint32_t, kRansSymbols>;
 
-// One bit; costs are in units of 2^-16 bit. Frequencies are 1 to 4096.
-inline constexpr std::uint64_t kBitCost = 1 << 16;
 std::uint32_t symbol_cost(unsigned frequency) noexcept;
+// Those of the frequencies 0 to kRansTotal; that of 0 is 0.
+std::span<const std::uint32_t> symbol_costs() noexcept;
 
 // The cost of coding these counts. Symbols with frequency 0 do not occur.
 std::uint64_t coded_cost(const SymbolCounts& counts, const Frequencies& frequencies) noexcept;

@@ -1,0 +1,278 @@
+// Which tables code the symbols of a chunk, chosen by a warp of a device from their counts, and the
+// fields that say so (codec/entropy/rans.md, sections 4 and 7). The same as writer.cpp and
+// tables/cost.cpp; lane s of the warp has the counts and frequencies of symbol s.
+#pragma once
+
+#include "base/simt/warp.cuh"
+#include "codec/entropy/rans/tables/choice_costs.hpp"
+#include "codec/entropy/rans/tables/static_tables.hpp"
+
+namespace cfck::codec {
+
+// What the device has in its memory for this.
+struct DeviceChoiceTables {
+  const std::uint32_t* costs;        // of the frequencies 0 to 4096
+  const std::uint16_t* frequencies;  // of all static tables, 32 each, by number
+};
+
+// The places of a codec's tables: those of bins and trailing zero bits, then of values.
+inline constexpr unsigned kFirstDeviceValuePlace = 2;
+
+// Counts of a chunk's symbols, and the tables chosen for them, in shared memory. `counts` are 32
+// for each place.
+struct DeviceChoiceShared {
+  const std::uint32_t* counts;
+  std::uint16_t* frequencies;  // likewise
+  ValueTables values;
+
+  CFCK_DEVICE unsigned n_places() const { return kFirstDeviceValuePlace + values.n_tables; }
+  CFCK_DEVICE std::uint32_t count(unsigned place) const {
+    return counts[place * kRansSymbols + simt::lane()];
+  }
+};
+
+// What was chosen; the same in all lanes.
+struct DeviceTableChoice {
+  std::uint32_t choice = 0;           // the byte of the section
+  std::uint64_t explicit_places = 0;  // a bit each
+};
+
+CFCK_DEVICE std::uint64_t warp_sum_64(std::uint64_t value) {
+  return simt::warp_reduce(value, [](std::uint64_t a, std::uint64_t b) { return a + b; });
+}
+
+CFCK_DEVICE std::uint64_t device_coded_cost(std::uint32_t count, std::uint32_t frequency,
+                                            const std::uint32_t* costs) {
+  return warp_sum_64(std::uint64_t{count} * costs[frequency]);
+}
+
+CFCK_DEVICE std::uint64_t device_min_cost(std::uint32_t count, const std::uint32_t* costs) {
+  const std::uint64_t total = warp_sum_64(count);
+  const std::uint64_t saved = warp_sum_64(count == 0 ? 0 : count * rounded_log(count, 1, costs));
+  const std::uint64_t all = total == 0 ? 0 : total * rounded_log(total, 0, costs);
+  return all > saved ? all - saved : 0;
+}
+
+// Returns the first lane that has the largest of the numbers, of those for which `holds`.
+CFCK_DEVICE unsigned first_of_largest(std::uint64_t number, bool holds) {
+  const std::uint64_t largest = simt::warp_reduce(
+      holds ? number : 0, [](std::uint64_t a, std::uint64_t b) { return a > b ? a : b; });
+  return simt::lowest_bit(simt::ballot(holds && number == largest));
+}
+
+// Returns the frequency of the lane's symbol in the table made for these counts. `used` is that in
+// the static table. Requires: some count is not zero.
+CFCK_DEVICE std::uint32_t device_fitted(std::uint32_t count, std::uint32_t used,
+                                        const std::uint32_t* costs) {
+  const std::uint64_t total = warp_sum_64(count);
+  const auto share = static_cast<std::uint32_t>(std::uint64_t{count} * kRansTotal / total);
+  std::uint32_t fitted = used == 0 ? 0 : share == 0 ? 1 : share;
+  std::uint32_t sum = simt::warp_sum(fitted);
+  for (; sum < kRansTotal; ++sum) {
+    const bool holds = fitted != 0;
+    const std::uint64_t saved =
+        holds ? std::uint64_t{count} * (costs[fitted] - costs[fitted + 1]) : 0;
+    const unsigned best = first_of_largest(saved, holds);
+    fitted += simt::lane() == best ? 1 : 0;
+  }
+  for (; sum > kRansTotal; --sum) {
+    const bool holds = fitted >= 2;
+    const std::uint64_t lost =
+        holds ? std::uint64_t{count} * (costs[fitted - 1] - costs[fitted]) : 0;
+    const unsigned best = first_of_largest(~lost, holds);
+    fitted -= simt::lane() == best ? 1 : 0;
+  }
+  return fitted;
+}
+
+// Bits of the lane's symbol in an explicit table, without those of its length.
+CFCK_DEVICE unsigned explicit_bits(std::uint32_t frequency) {
+  return frequency < 2 || simt::lane() == kRansSymbols - 1 ? 0 : simt::highest_bit(frequency);
+}
+
+CFCK_DEVICE std::uint32_t device_table_bits(std::uint32_t frequency) {
+  const std::uint32_t bits =
+      simt::warp_sum(explicit_bits(frequency)) + kRansLengthBits * (kRansSymbols - 1);
+  return (bits + 7) / 8 * 8;
+}
+
+// Returns the first of n tables of the least cost.
+template <class Cost>
+CFCK_DEVICE unsigned cheapest_table(unsigned n, Cost&& cost) {
+  unsigned best = 0;
+  std::uint64_t least = cost(0);
+  for (unsigned i = 1; i < n; ++i) {
+    const std::uint64_t other = cost(i);
+    best = other < least ? i : best;
+    least = other < least ? other : least;
+  }
+  return best;
+}
+
+// The static tables of a chunk, by place.
+struct DeviceStaticChoice {
+  unsigned bins = 0;
+  unsigned zero_bits = 0;
+  unsigned family = 0;
+
+  CFCK_DEVICE unsigned number(unsigned place, const ValueTables& values) const {
+    return place == 0   ? bin_table(bins)
+           : place == 1 ? trailing_zero_table(zero_bits)
+                        : value_table(family, values, place - kFirstDeviceValuePlace);
+  }
+};
+
+class DeviceChooser {
+ public:
+  CFCK_DEVICE DeviceChooser(const DeviceChoiceShared& shared, const DeviceChoiceTables& tables)
+      : shared_(shared), tables_(tables) {}
+
+  CFCK_DEVICE DeviceTableChoice choose() {
+    choose_static();
+    DeviceTableChoice chosen;
+    chosen.choice = static_.family | static_.bins << 3 | static_.zero_bits << 6;
+    std::uint64_t saved = 0;
+    for (unsigned place = 0; place < shared_.n_places(); ++place) {
+      const std::uint64_t saved_here = fit(place);
+      saved += saved_here;
+      chosen.explicit_places |= std::uint64_t{saved_here != 0} << place;
+    }
+    if (saved <= kPlaceCost) {
+      chosen.explicit_places = 0;
+      for (unsigned place = 0; place < shared_.n_places(); ++place) {
+        keep(place, known(static_.number(place, shared_.values)));
+      }
+    }
+    simt::sync_warp();
+    return chosen;
+  }
+
+ private:
+  CFCK_DEVICE std::uint32_t known(unsigned number) const {
+    return tables_.frequencies[number * kRansSymbols + simt::lane()];
+  }
+  CFCK_DEVICE std::uint64_t cost_of(unsigned place, unsigned number) const {
+    return device_coded_cost(shared_.count(place), known(number), tables_.costs);
+  }
+  CFCK_DEVICE bool is_counted(unsigned place) const { return (counted_ >> place & 1) != 0; }
+  CFCK_DEVICE void keep(unsigned place, std::uint32_t frequency) const {
+    shared_.frequencies[place * kRansSymbols + simt::lane()] =
+        static_cast<std::uint16_t>(frequency);
+  }
+
+  CFCK_DEVICE void choose_static() {
+    for (unsigned place = 0; place < shared_.n_places(); ++place) {
+      counted_ |= std::uint64_t{simt::any(shared_.count(place) != 0)} << place;
+    }
+    static_.bins =
+        cheapest_table(kRansBinTables, [&](unsigned i) { return cost_of(0, bin_table(i)); });
+    static_.zero_bits = cheapest_table(
+        kRansCleanTables, [&](unsigned i) { return cost_of(1, trailing_zero_table(i)); });
+    static_.family = cheapest_table(kRansFamilies, [&](unsigned family) {
+      std::uint64_t cost = 0;
+      for (unsigned i = 0; i < shared_.values.n_tables; ++i) {
+        if (is_counted(kFirstDeviceValuePlace + i)) {
+          cost += cost_of(kFirstDeviceValuePlace + i, value_table(family, shared_.values, i));
+        }
+      }
+      return cost;
+    });
+  }
+
+  // Keeps the better table of a place, and returns what an explicit one saves: 0 if it is not.
+  CFCK_DEVICE std::uint64_t fit(unsigned place) const {
+    const unsigned number = static_.number(place, shared_.values);
+    const std::uint32_t count = shared_.count(place);
+    const std::uint64_t known_cost = cost_of(place, number);
+    std::uint32_t frequency = known(number);
+    std::uint64_t saved = 0;
+    if (is_counted(place) && known_cost > device_min_cost(count, tables_.costs) + kMinTableCost) {
+      const std::uint32_t fitted = device_fitted(count, frequency, tables_.costs);
+      const std::uint64_t cost = device_coded_cost(count, fitted, tables_.costs) +
+                                 device_table_bits(fitted) * kBitCost + kPlaceCost;
+      saved = cost < known_cost ? known_cost - cost : 0;
+      frequency = saved != 0 ? fitted : frequency;
+    }
+    keep(place, frequency);
+    return saved;
+  }
+
+  const DeviceChoiceShared& shared_;
+  const DeviceChoiceTables& tables_;
+  std::uint64_t counted_ = 0;  // a bit for each place that has some symbol
+  DeviceStaticChoice static_;
+};
+
+// Chooses the tables of all places, and fills in their frequencies.
+CFCK_DEVICE_CALL DeviceTableChoice choose_device_tables(const DeviceChoiceShared& shared,
+                                                        const DeviceChoiceTables& tables) {
+  return DeviceChooser(shared, tables).choose();
+}
+
+// The strings of an explicit table, in shared memory.
+struct FrequencyStrings {
+  std::uint32_t words[(kRansSymbols * (kRansLengthBits + kRansTotalBits)) / 32 + 1];
+};
+
+// Packs the frequency of each lane's symbol, and returns the number of bytes.
+CFCK_DEVICE std::uint32_t pack_frequencies(std::uint32_t frequency, FrequencyStrings& strings) {
+  const unsigned lane = simt::lane();
+  constexpr unsigned kWords = sizeof(strings.words) / 4;
+  simt::sync_warp();
+  for (unsigned i = lane; i < kWords; i += simt::kWarpLanes) {
+    strings.words[i] = 0;
+  }
+  simt::sync_warp();
+  const bool is_listed = lane < kRansSymbols - 1;
+  const unsigned length = is_listed && frequency != 0 ? simt::highest_bit(frequency) + 1 : 0;
+  const unsigned n = explicit_bits(frequency);
+  const auto put = [&](unsigned at, std::uint32_t bits) {
+    simt::atomic_or(&strings.words[at / 32], bits << at % 32);
+    const std::uint32_t high = at % 32 == 0 ? 0 : bits >> (32 - at % 32);
+    if (high != 0) {
+      simt::atomic_or(&strings.words[at / 32 + 1], high);
+    }
+  };
+  const std::uint32_t end = kRansLengthBits * (kRansSymbols - 1) + simt::running_sum(n);
+  if (is_listed) {
+    put(kRansLengthBits * lane, length);
+    put(end - n, n == 0 ? 0 : frequency ^ 1u << n);
+  }
+  simt::sync_warp();
+  return (simt::shuffle(end, simt::kWarpLanes - 1) + 7) / 8;
+}
+
+// Writes layout, choice and explicit tables of n_sets lane sets, and returns their length.
+CFCK_DEVICE std::uint32_t write_device_tables(const DeviceChoiceShared& shared,
+                                              const DeviceTableChoice& chosen, unsigned n_sets,
+                                              FrequencyStrings& strings, std::uint8_t* to) {
+  const unsigned lane = simt::lane();
+  const auto n_explicit = simt::popcount(static_cast<std::uint32_t>(chosen.explicit_places)) +
+                          simt::popcount(static_cast<std::uint32_t>(chosen.explicit_places >> 32));
+  if (lane == 0) {
+    to[0] = static_cast<std::uint8_t>(n_sets / 2 | (n_explicit != 0 ? 4 : 0));
+    to[1] = static_cast<std::uint8_t>(chosen.choice);
+    to[2] = static_cast<std::uint8_t>(n_explicit);
+  }
+  if (n_explicit == 0) {
+    return 2;
+  }
+  std::uint32_t at = 3;
+  for (unsigned place = 0; place < shared.n_places(); ++place) {
+    if ((chosen.explicit_places >> place & 1) != 0) {
+      const std::uint32_t frequency = shared.frequencies[place * kRansSymbols + lane];
+      const std::uint32_t n = pack_frequencies(frequency, strings);
+      if (lane == 0) {
+        to[at] = static_cast<std::uint8_t>(place);
+      }
+      const auto* const bytes = reinterpret_cast<const std::uint8_t*>(strings.words);
+      for (std::uint32_t i = lane; i < n; i += simt::kWarpLanes) {
+        to[at + 1 + i] = bytes[i];
+      }
+      at += 1 + n;
+    }
+  }
+  return at;
+}
+
+}  // namespace cfck::codec

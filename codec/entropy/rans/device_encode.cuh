@@ -1,0 +1,253 @@
+// The entropy stage `rans` on a device, the other way: one warp encodes the lane sets of a chunk or
+// segment, lane i of the warp lane i of every set (codec/entropy/rans.md, sections 4 and 7). The
+// same bytes as writer.cpp and codec/entropy/rans/kernels/scalar.hpp.
+//
+// A step is a chain of a look-up, a comparison, a product, another product and a second look-up;
+// words go to memory 32 at a time, so that a warp never waits for them.
+#pragma once
+
+#include "base/simt/warp.cuh"
+#include "codec/common/groups.hpp"
+#include "codec/entropy/rans/device_encode_tables.hpp"
+#include "codec/entropy/rans/device_tables.hpp"
+
+namespace cfck::codec {
+
+// Words of a lane set that are not yet in memory, in shared memory: word 0 is the last of them. At
+// most 31 are left after a step, which adds at most 32.
+struct WordStage {
+  std::uint16_t words[2 * simt::kWarpLanes];
+};
+
+// The lanes of n_sets lane sets: a state of each set in every lane, the rest the same in all lanes.
+// Words of a set are written downwards from ends[set].
+template <unsigned n_sets>
+struct DeviceEncodeLanes {
+  std::uint32_t state[n_sets];
+  std::uint32_t n_staged[n_sets];
+  std::uint32_t n_written[n_sets];
+  std::uint16_t* ends[n_sets];
+  WordStage* stages;
+
+  CFCK_DEVICE std::uint32_t n_words(unsigned set) const { return n_written[set] + n_staged[set]; }
+};
+
+// Builds the table for encoding from that for decoding. Both are in memory of the warp's own, or
+// shared; all lanes see the result.
+CFCK_DEVICE_CALL void build_device_encode_table(const DeviceTable& from, DeviceEncodeTable& table) {
+  const unsigned lane = simt::lane();
+  const std::uint32_t own = from.own[lane];
+  // A symbol has some of its own bucket, or no slot at all.
+  const std::uint32_t frequency = own >> kDeviceSymbolShift == 0 ? 0 : (own & 0xfff) + 1;
+  const std::uint32_t start = simt::running_sum(frequency) - frequency;
+  table.entries[lane] = pack_encode_entry(frequency, start & (kRansTotal - 1));
+  table.inverses[lane] = frequency == 0 ? 0 : inverse_of(frequency, inverse_shift(frequency));
+  for (unsigned bucket = 0; bucket < kRansSymbols; ++bucket) {
+    const std::uint32_t own_of_bucket = from.own[bucket];
+    const std::uint32_t alias_of_bucket = from.alias[bucket];
+    for (unsigned place = lane; place < kRansBucket; place += simt::kWarpLanes) {
+      const std::uint32_t slot = bucket * kRansBucket + place;
+      const bool is_alias = is_alias_slot(slot, own_of_bucket);
+      const std::uint32_t part = is_alias ? alias_of_bucket : own_of_bucket;
+      const unsigned symbol = is_alias ? part >> kDeviceSymbolShift : bucket;
+      const auto rank_less = static_cast<std::uint32_t>(static_cast<std::int32_t>(part << 7) >> 19);
+      const std::uint32_t start_of_symbol = simt::shuffle(start, symbol);
+      table.slots[(start_of_symbol + place + rank_less) & (kRansTotal - 1)] =
+          static_cast<std::uint16_t>(slot);
+    }
+  }
+  simt::sync_warp();
+}
+
+// Begins with the tail (rans.md, section 5) in the low bits of the lanes: n_tail bytes, at most 60
+// for each set.
+template <unsigned n_sets>
+CFCK_DEVICE void start_lanes(DeviceEncodeLanes<n_sets>& lanes, const std::uint8_t* tail,
+                             std::uint32_t n_tail) {
+  CFCK_UNROLL
+  for (unsigned set = 0; set < n_sets; ++set) {
+    const std::uint32_t bit = kRansStateBits * (set * simt::kWarpLanes + simt::lane());
+    std::uint32_t bits = 0;
+    for (unsigned i = 0; i < 3; ++i) {
+      const std::uint32_t at = bit / 8 + i;
+      bits |= at < n_tail ? std::uint32_t{tail[at]} << 8 * i : 0;
+    }
+    lanes.state[set] = kRansLowest | (bits >> bit % 8 & (kRansLowest - 1));
+    lanes.n_staged[set] = 0;
+    lanes.n_written[set] = 0;
+  }
+}
+
+// Writes n of the staged words, at most 32.
+template <unsigned n_sets>
+CFCK_DEVICE void write_staged(DeviceEncodeLanes<n_sets>& lanes, unsigned set, std::uint32_t n) {
+  const unsigned lane = simt::lane();
+  WordStage& stage = lanes.stages[set];
+  simt::sync_warp();
+  const std::uint16_t word = stage.words[lane];
+  const std::uint16_t after = stage.words[simt::kWarpLanes + lane];
+  if (lane < n) {
+    *(lanes.ends[set] - 1 - lanes.n_written[set] - lane) = word;
+  }
+  simt::sync_warp();
+  stage.words[lane] = after;
+  lanes.n_written[set] += n;
+  lanes.n_staged[set] -= n;
+  simt::sync_warp();
+}
+
+// Encodes the symbol of each lane for which `is_active`.
+template <unsigned n_sets>
+CFCK_DEVICE void encode_step(DeviceEncodeLanes<n_sets>& lanes, unsigned set,
+                             const DeviceEncodeTable& table, std::uint32_t symbol, bool is_active) {
+  std::uint32_t state = lanes.state[set];
+  const std::uint32_t entry = table.entries[symbol];
+  const std::uint32_t frequency = encode_frequency(entry);
+  const bool gives = is_active && state >= frequency << (31 - kRansTotalBits);
+  const std::uint32_t giving = simt::ballot(gives);
+  if (gives) {
+    // Lanes come in descending order.
+    const std::uint32_t above = giving & ~simt::lanes_below() & ~(1u << simt::lane());
+    lanes.stages[set].words[lanes.n_staged[set] + simt::popcount(above)] =
+        static_cast<std::uint16_t>(state);
+    state >>= 16;
+  }
+  lanes.n_staged[set] += simt::popcount(giving);
+  const std::uint32_t quotient = quotient_of(state, table.inverses[symbol], encode_shift(entry));
+  const std::uint32_t rank = state - quotient * frequency;
+  // A symbol without a frequency, which no encoder has, must not lead out of the table.
+  const std::uint32_t slot = table.slots[(encode_start(entry) + rank) & (kRansTotal - 1)];
+  lanes.state[set] = is_active ? quotient << kRansTotalBits | slot : lanes.state[set];
+  if (lanes.n_staged[set] >= simt::kWarpLanes) {
+    write_staged(lanes, set, simt::kWarpLanes);
+  }
+}
+
+// A run of symbols on a device: group g has the table of `place`, or of places[g].
+struct DeviceSymbolRun {
+  const std::uint8_t* symbols = nullptr;
+  std::uint32_t n_symbols = 0;
+  const std::uint8_t* places = nullptr;
+  std::uint32_t place = 0;
+};
+
+// Encodes a run, from its end; tables[i] is that of place i.
+template <unsigned n_sets>
+CFCK_DEVICE void encode_run(DeviceEncodeLanes<n_sets>& lanes, const DeviceSymbolRun& run,
+                            const DeviceEncodeTable* tables) {
+  constexpr unsigned kStep = n_sets * simt::kWarpLanes;
+  for (std::uint32_t group = (run.n_symbols + kGroupSize - 1) / kGroupSize; group-- > 0;) {
+    const DeviceEncodeTable& table = tables[run.places == nullptr ? run.place : run.places[group]];
+    const std::uint32_t first = group * kGroupSize;
+    const std::uint32_t left = run.n_symbols - first;
+    const std::uint32_t n = left < kGroupSize ? left : kGroupSize;
+    for (std::uint32_t step = (n + kStep - 1) / kStep; step-- > 0;) {
+      CFCK_UNROLL
+      for (unsigned set = 0; set < n_sets; ++set) {
+        const std::uint32_t i = step * kStep + set * simt::kWarpLanes + simt::lane();
+        const bool is_active = i < n;
+        encode_step(lanes, set, table, is_active ? run.symbols[first + i] : 0, is_active);
+      }
+    }
+  }
+}
+
+// Writes what is staged. Then words of a set are the n_words(set) in front of its end.
+template <unsigned n_sets>
+CFCK_DEVICE void finish_words(DeviceEncodeLanes<n_sets>& lanes) {
+  CFCK_UNROLL
+  for (unsigned set = 0; set < n_sets; ++set) {
+    write_staged(lanes, set, lanes.n_staged[set]);
+  }
+}
+
+// The strings of the states (rans.md, section 4), in shared memory: 4 bits, and up to 15 bits and
+// 16 more, for each lane.
+template <unsigned n_sets>
+struct StateStrings {
+  static constexpr unsigned kLanes = n_sets * simt::kWarpLanes;
+  static constexpr unsigned kLengthBytes = kLanes * kRansLengthBits / 8;
+  std::uint32_t words[kLengthBytes / 4 + kLanes];
+};
+
+// Packs the states of all lanes, and returns the number of bytes.
+template <unsigned n_sets>
+CFCK_DEVICE std::uint32_t pack_states(const DeviceEncodeLanes<n_sets>& lanes,
+                                      StateStrings<n_sets>& strings) {
+  const unsigned lane = simt::lane();
+  constexpr unsigned kWords = sizeof(strings.words) / 4;
+  for (unsigned i = lane; i < kWords; i += simt::kWarpLanes) {
+    strings.words[i] = 0;
+  }
+  simt::sync_warp();
+  std::uint32_t n_before = StateStrings<n_sets>::kLengthBytes * 8;
+  CFCK_UNROLL
+  for (unsigned set = 0; set < n_sets; ++set) {
+    const std::uint32_t state = lanes.state[set];
+    const unsigned length = simt::highest_bit(state);
+    const unsigned place = (set * simt::kWarpLanes + lane) * kRansLengthBits;
+    simt::atomic_or(&strings.words[place / 32], (length - kRansStateBits) << place % 32);
+    const std::uint32_t end = n_before + simt::running_sum(length);
+    const std::uint32_t begin = end - length;
+    const std::uint32_t low = state ^ std::uint32_t{1} << length;
+    simt::atomic_or(&strings.words[begin / 32], low << begin % 32);
+    const std::uint32_t high = begin % 32 == 0 ? 0 : low >> (32 - begin % 32);
+    if (high != 0) {
+      simt::atomic_or(&strings.words[begin / 32 + 1], high);
+    }
+    n_before = simt::shuffle(end, simt::kWarpLanes - 1);
+  }
+  simt::sync_warp();
+  return (n_before + 7) / 8;
+}
+
+// Copies n bytes, or 16-bit words, to any address.
+CFCK_DEVICE void copy_bytes(const std::uint8_t* from, std::uint32_t n, std::uint8_t* to) {
+  for (std::uint32_t i = simt::lane(); i < n; i += simt::kWarpLanes) {
+    to[i] = from[i];
+  }
+}
+CFCK_DEVICE void copy_words(const std::uint16_t* from, std::uint32_t n, std::uint8_t* to) {
+  for (std::uint32_t i = simt::lane(); i < n; i += simt::kWarpLanes) {
+    to[2 * i] = static_cast<std::uint8_t>(from[i]);
+    to[2 * i + 1] = static_cast<std::uint8_t>(from[i] >> 8);
+  }
+}
+
+// Writes a varint (codec/lossless/spec.md, section 1), by one lane, and returns its length.
+CFCK_DEVICE std::uint32_t put_varint(std::uint32_t value, std::uint8_t* to) {
+  std::uint32_t n = 1;
+  for (std::uint32_t rest = value >> 7; rest != 0; rest >>= 7) {
+    ++n;
+  }
+  if (simt::lane() == 0) {
+    for (std::uint32_t i = 0; i < n; ++i) {
+      to[i] = static_cast<std::uint8_t>((value >> 7 * i & 0x7f) | (i + 1 < n ? 0x80 : 0));
+    }
+  }
+  return n;
+}
+
+// Writes the words, states and streams of the lanes as section 4 has them, and returns their
+// length. Requires: finish_words().
+template <unsigned n_sets>
+CFCK_DEVICE std::uint32_t write_lanes(const DeviceEncodeLanes<n_sets>& lanes,
+                                      StateStrings<n_sets>& strings, std::uint8_t* to) {
+  std::uint32_t at = 0;
+  CFCK_UNROLL
+  for (unsigned set = 0; set < n_sets; ++set) {
+    at += put_varint(lanes.n_words(set), to + at);
+  }
+  const std::uint32_t n_states = pack_states(lanes, strings);
+  copy_bytes(reinterpret_cast<const std::uint8_t*>(strings.words), n_states, to + at);
+  at += n_states;
+  CFCK_UNROLL
+  for (unsigned set = 0; set < n_sets; ++set) {
+    const std::uint32_t n = lanes.n_words(set);
+    copy_words(lanes.ends[set] - n, n, to + at);
+    at += 2 * n;
+  }
+  return at;
+}
+
+}  // namespace cfck::codec

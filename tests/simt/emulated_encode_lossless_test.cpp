@@ -1,0 +1,157 @@
+// Lossless chunks encoded by a warp, on the emulator, against the encoder of the CPU: every float
+// format of 16 bits and more, pattern and number of values around groups, lane sets and segments.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codec/entropy/rans/tables/cost.hpp"
+#include "codec/lossless/device_encode.cuh"
+#include "tests/codec/test_values.hpp"
+#include "tests/simt/emulator.hpp"
+
+namespace cfck::codec {
+namespace {
+
+constexpr DType kEncodedDTypes[] = {DType::kF64, DType::kF32, DType::kC64, DType::kBF16,
+                                    DType::kF16};
+
+// The memory of a device, whose contents are arbitrary at first.
+template <class Format>
+class Memory {
+  using Word = typename Format::Word;
+
+ public:
+  explicit Memory(std::size_t n) {
+    const std::size_t n_groups = (n + kGroupSize - 1) / kGroupSize;
+    const std::size_t n_segments = n_segments_for(n_groups, kSegmentGroups);
+
+    memory_.groups = take<GroupCode>(n_groups);
+    memory_.bins = take<std::uint8_t>(n_groups);
+    memory_.zero_bits = take<std::uint8_t>(n_groups);
+    memory_.places = take<std::uint8_t>(n_groups);
+    memory_.symbols = take<std::uint8_t>(n);
+    memory_.raw = take<std::uint8_t>(n * sizeof(Word) + n_groups);
+    memory_.escapes = take<Word>(n);
+    memory_.bin_escapes = take<std::uint8_t>(2 * n_groups);
+    memory_.words = take<std::uint16_t>(n + 2 * n_groups + 3 * kGroupSize);
+    memory_.coded = take<std::uint8_t>(2 * n + 4 * n_groups + 2048 * n_segments);
+    memory_.tables = take<DeviceEncodeTable>(kLosslessPlaces);
+  }
+
+  const DeviceLosslessMemory<Format>& operator*() const { return memory_; }
+
+ private:
+  template <class T>
+  T* take(std::size_t n) {
+    parts_.push_back(
+        std::make_unique<std::vector<std::uint64_t>>(n * sizeof(T) / 8 + 1, 0xe7e7e7e7e7e7e7e7u));
+    return reinterpret_cast<T*>(parts_.back()->data());
+  }
+
+  std::vector<std::unique_ptr<std::vector<std::uint64_t>>> parts_;
+  DeviceLosslessMemory<Format> memory_{};
+};
+
+const DeviceChoiceTables& choice_tables() {
+  static const std::vector<std::uint16_t> frequencies = [] {
+    std::vector<std::uint16_t> all;
+    for (unsigned i = 0; i < kStaticTables; ++i) {
+      const Frequencies& of = static_frequencies(i);
+      all.insert(all.end(), of.begin(), of.end());
+    }
+    return all;
+  }();
+  static const DeviceChoiceTables tables{symbol_costs().data(), frequencies.data()};
+  return tables;
+}
+
+// The payload, or nothing where the host has to encode the chunk.
+template <class Format>
+std::vector<std::byte> emulated(const std::vector<std::byte>& values, simt::LaneOrder order) {
+  using Word = typename Format::Word;
+  const std::size_t n = values.size() / sizeof(Word);
+  std::vector<Word> words(n);
+  std::memcpy(words.data(), values.data(), values.size());
+  const Memory<Format> memory(n);
+  std::vector<std::byte> payload(values.size() + 1);
+  DeviceEncoded encoded;
+  simt::Launch launch;
+  launch.order = order;
+  simt::emulate<DeviceLosslessShared>(launch, [&](DeviceLosslessShared& shared) {
+    DeviceLosslessEncoder<Format> encoder(words.data(), static_cast<std::uint32_t>(n), *memory,
+                                          choice_tables(), shared);
+    const DeviceEncoded found = encoder.encode(reinterpret_cast<std::uint8_t*>(payload.data()));
+    if (simt::lane() == 7) {
+      encoded = found;
+    }
+  });
+  payload.resize(encoded.needs_host ? 0 : encoded.n_bytes);
+  return payload;
+}
+
+// Whether the encoder of the CPU took no part in what a device leaves to it.
+bool is_of_device(const std::vector<std::byte>& payload) {
+  const auto mode = static_cast<ChunkMode>(payload[0]);
+  return mode == ChunkMode::kConstant ||
+         (mode == ChunkMode::kSymbols && (std::to_integer<unsigned>(payload[1]) & kHasMask) == 0);
+}
+
+// Returns whether the device has encoded the chunk.
+bool expect_same(DType dtype, Pattern pattern, std::size_t n, simt::LaneOrder order) {
+  SCOPED_TRACE(testing::Message() << pattern_name(pattern) << ", " << n << " values");
+  const std::vector<std::byte> values = make_values(dtype, pattern, n, n);
+  const std::vector<std::byte> expected =
+      encode_lossless(dtype, n, values, EntropyId::kRans).payload;
+  const std::vector<std::byte> found = visit_format(
+      dtype,
+      [&](auto tag) {
+        return emulated<With32Symbols<typename decltype(tag)::type>>(values, order);
+      },
+      [] { return std::vector<std::byte>(); });
+  if (found.empty()) {
+    return false;
+  }
+  EXPECT_TRUE(is_of_device(expected));
+  EXPECT_EQ(found.size(), expected.size());
+  EXPECT_TRUE(found == expected);
+  return true;
+}
+
+class EmulatedEncodeLossless : public ::testing::TestWithParam<DType> {};
+
+TEST_P(EmulatedEncodeLossless, IsThatOfTheCpu) {
+  constexpr simt::LaneOrder kOrders[] = {simt::LaneOrder::kAscending, simt::LaneOrder::kDescending,
+                                         simt::LaneOrder::kShuffled};
+  unsigned i = 0;
+  for (const Pattern pattern : kAllPatterns) {
+    unsigned n_encoded = 0;
+    for (const std::size_t n : {1, 2, 31, 127, 128, 129, 1000, 4097, 8191, 8192, 20000}) {
+      n_encoded += expect_same(GetParam(), pattern, n, kOrders[i++ % 3]) ? 1 : 0;
+    }
+    const bool is_plain = pattern == Pattern::kGaussian || pattern == Pattern::kPositive ||
+                          pattern == Pattern::kCleanBits || pattern == Pattern::kConstant;
+    EXPECT_GE(n_encoded, is_plain ? 7U : 0U) << pattern_name(pattern);
+  }
+}
+
+TEST_P(EmulatedEncodeLossless, OfAllLaneSetsAndSegments) {
+  for (const std::size_t n : {32767, 32768, 65536, 65537, 70001, 140000}) {
+    EXPECT_TRUE(expect_same(GetParam(), Pattern::kGaussian, n, simt::LaneOrder::kAscending));
+    EXPECT_TRUE(expect_same(GetParam(), Pattern::kCleanBits, n, simt::LaneOrder::kShuffled));
+    expect_same(GetParam(), Pattern::kWideRange, n, simt::LaneOrder::kDescending);
+    expect_same(GetParam(), Pattern::kZeroGroups, n, simt::LaneOrder::kAscending);
+  }
+}
+
+std::string name_of(const ::testing::TestParamInfo<DType>& tested) {
+  return std::string(dtype_name(tested.param));
+}
+INSTANTIATE_TEST_SUITE_P(OfFloats, EmulatedEncodeLossless, ::testing::ValuesIn(kEncodedDTypes),
+                         name_of);
+
+}  // namespace
+}  // namespace cfck::codec
