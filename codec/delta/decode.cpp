@@ -79,19 +79,19 @@ class ClassesDecoder {
     }
     const std::size_t n_units = units_of(first, n_blocks);
     changes_->reserve(n_units, h_.word_bytes());
-    Result<void> result =
-        dense_.n_classes == 0 ? note_sparse(first, n_blocks) : note_all(first, n_blocks, n_units);
+    Result<void> result = dense_.n_classes == 0 ? change_sparse(first, n_blocks)
+                                                : change_all(first, n_blocks, n_units);
     changes_->note(first * block_bytes(), h_.word_bytes(), memory_.changed);
     return result;
   }
 
   // Changes a tile and lists what is changed.
-  Result<void> note_sparse(std::uint64_t first, std::uint64_t n_blocks) {
+  Result<void> change_sparse(std::uint64_t first, std::uint64_t n_blocks) {
     memory_.changed.n = 0;
     sparse_.changed = &memory_.changed;
     return change_tile(first, n_blocks);
   }
-  Result<void> note_all(std::uint64_t first, std::uint64_t n_blocks, std::size_t n_units) {
+  Result<void> change_all(std::uint64_t first, std::uint64_t n_blocks, std::size_t n_units) {
     const std::byte* const values = out_.data() + first * block_bytes();
     std::memcpy(memory_.before, values, n_units * h_.word_bytes());
     Result<void> result = change_tile(first, n_blocks);
@@ -217,29 +217,31 @@ class ClassesDecoder {
   ClassMasks masks_[kDeltaTileBlocks] = {};
 };
 
-// Notes that `before` will be `now`, all of it.
-void note_all(ByteView before, ByteView now, ChangeLog& changes, ChangedUnits& memory) {
-  const auto note_tile = [&](std::size_t at, std::size_t n_units, unsigned word_bytes) {
+// Gives `out` these bytes, which are not in it, tile after tile: what is not noted is not changed.
+void replace_noting(ByteView bytes, ChangeLog& changes, ChangedUnits& memory, MutableBytes out) {
+  const auto replace_tile = [&](std::size_t at, std::size_t n_units, unsigned word_bytes) {
+    const std::byte* const from = bytes.data() + at;
     changes.reserve(n_units, word_bytes);
-    delta_kernels(word_bytes).list_changed(before.data() + at, now.data() + at, n_units, memory);
+    delta_kernels(word_bytes).list_changed(out.data() + at, from, n_units, memory);
     changes.note(at, word_bytes, memory);
+    std::copy_n(from, n_units * word_bytes, out.data() + at);
   };
   constexpr unsigned kWord = 2;
-  const std::size_t n_words = before.size() / kWord;
+  const std::size_t n_words = bytes.size() / kWord;
   for (std::size_t done = 0; done < n_words; done += kTileUnits) {
-    note_tile(done * kWord, std::min(kTileUnits, n_words - done), kWord);
+    replace_tile(done * kWord, std::min(kTileUnits, n_words - done), kWord);
   }
-  if (before.size() % kWord != 0) {
-    note_tile(before.size() - 1, 1, 1);
+  if (bytes.size() % kWord != 0) {
+    replace_tile(bytes.size() - 1, 1, 1);
   }
 }
 
-// Gives `out` these bytes, which are not in it.
 void replace(ByteView bytes, ChangeLog* changes, Scratch& scratch, MutableBytes out) {
   if (changes != nullptr) {
-    note_all(out, bytes, *changes, scratch.part<DeltaScratch>().changed);
+    replace_noting(bytes, *changes, scratch.part<DeltaScratch>().changed, out);
+  } else {
+    std::copy(bytes.begin(), bytes.end(), out.begin());
   }
-  std::copy(bytes.begin(), bytes.end(), out.begin());
 }
 
 Result<void> decode_nibbles(const DeltaHeader& header, ByteView payload, const ChunkInfo& info,

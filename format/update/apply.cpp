@@ -29,9 +29,13 @@ using format::PatchedChunk;
 using format::PatchedRecord;
 using format::StoredRecord;
 
-// Chunks are changed where they lie until so much is noted of what they had; those behind are
-// decoded twice, before and after everything is proven.
+// Chunks are changed where they lie while what they had takes no more than this; others are decoded
+// twice, before and after everything is proven.
 constexpr std::size_t kMaxLogBytes = std::size_t{40} << 20;
+// What a chunk may take, in a log that grows by copying; so large ones are decoded twice, too.
+constexpr std::size_t kMaxChunkLogBytes = std::size_t{8} << 20;
+// Notes of a byte, if all change.
+constexpr std::size_t kLogBytesPerByte = 3;
 // What is given back to the system before the last attempt to write, which must not fail for want
 // of memory: half of the tensors would have new values.
 constexpr std::size_t kReserveBytes = std::size_t{1} << 22;
@@ -42,7 +46,7 @@ struct Proof {
   LeafEdges base_edges;
 };
 
-// The values of a view, decoded before anything is written.
+// The values of a view, decoded before any view is written.
 struct DecodedView {
   format::PatchedView view;
   std::vector<std::byte> values;
@@ -67,6 +71,7 @@ class Application {
   Result<void> decode(const PatchedChunk& chunk, format::ReadWorker& worker, MutableBytes out,
                       ChangeLog* changes = nullptr) const;
   Result<Proof> prove_chunk(PatchedChunk& chunk, format::ReadWorker& worker);
+  bool reserve_log(const PatchedChunk& chunk);
   Result<MutableBytes> new_values(PatchedChunk& chunk, format::ReadWorker& worker);
   Result<void> prove_chunks(const ReadProgress& progress);
   Result<void> check_digests();
@@ -103,15 +108,30 @@ Result<void> Application::decode(const PatchedChunk& chunk, format::ReadWorker& 
                               out, changes);
 }
 
+std::size_t most_log_bytes(const PatchedChunk& chunk) { return kLogBytesPerByte * chunk.n_bytes; }
+
+// Takes room for what is noted of a chunk. Returns false where there is none.
+bool Application::reserve_log(const PatchedChunk& chunk) {
+  const std::size_t most = most_log_bytes(chunk);
+  if (most > kMaxChunkLogBytes) {
+    return false;
+  }
+  if (n_log_bytes_.fetch_add(most) + most <= kMaxLogBytes) {
+    return true;
+  }
+  n_log_bytes_ -= most;
+  return false;
+}
+
 // Returns the new values of a chunk: where they belong, and then what they replace is noted, or in
 // memory of the worker.
 Result<MutableBytes> Application::new_values(PatchedChunk& chunk, format::ReadWorker& worker) {
   const Destinations& destinations = chunk.record->destinations;
-  if (chunk.record->is_base && n_log_bytes_ < kMaxLogBytes) {
+  if (chunk.record->is_base && reserve_log(chunk)) {
     const MutableBytes values = chunk.part_of(destinations.front());
     CFCK_TRY(decode(chunk, worker, values, &chunk.changes));
     chunk.changes.shrink();
-    n_log_bytes_ += chunk.changes.n_bytes();
+    n_log_bytes_ -= most_log_bytes(chunk) - chunk.changes.n_bytes();
     chunk.is_changed = chunk.changes.has_changes();
     chunk.is_written = true;
     return values;
@@ -142,15 +162,18 @@ Result<void> Application::prove_chunks(const ReadProgress& progress) {
   format::SharedProgress shared(progress);
   OrderedPipeline pipeline(threads());
   for (PatchedChunk& chunk : patched_.chunks) {
-    CFCK_TRY(pipeline.submit([&](unsigned worker) { return prove_chunk(chunk, workers_[worker]); },
-                             [&](const Proof& proof) {
-                               encode::add_edges(chunk.record->digest, proof.edges);
-                               if (chunk.record->base_digest) {
-                                 encode::add_edges(*chunk.record->base_digest, proof.base_edges);
-                               }
-                               return shared.advance(chunk.n_bytes,
-                                                     chunk.record->stored.record.name);
-                             }));
+    CFCK_TRY(pipeline.submit(
+        [&](unsigned worker) {
+          chunk.worker = worker;
+          return prove_chunk(chunk, workers_[worker]);
+        },
+        [&](const Proof& proof) {
+          encode::add_edges(chunk.record->digest, proof.edges);
+          if (chunk.record->base_digest) {
+            encode::add_edges(*chunk.record->base_digest, proof.base_edges);
+          }
+          return shared.advance(chunk.n_bytes, chunk.record->stored.record.name);
+        }));
   }
   return pipeline.drain();
 }
@@ -309,15 +332,21 @@ ApplyReport Application::report() const {
 }
 
 Result<void> Application::write_rest() {
+  // What a worker has decoded before takes no memory that it lacks.
   Result<void> written =
-      parallel_for(patched_.chunks.size(), threads(), [&](std::size_t i, unsigned worker) {
-        return write_chunk(patched_.chunks[i], workers_[worker]);
+      parallel_for(threads(), threads(), [&](std::size_t worker, unsigned) -> Result<void> {
+        for (PatchedChunk& chunk : patched_.chunks) {
+          if (chunk.worker == worker) {
+            CFCK_TRY(write_chunk(chunk, workers_[chunk.worker]));
+          }
+        }
+        return {};
       });
   if (!written) {
-    // Only memory can have been missing. Decoding takes no more than before, on one thread.
+    // Only memory can have been missing, for threads.
     reserve_.reset();
     for (PatchedChunk& chunk : patched_.chunks) {
-      written = run_guarded([&] { return write_chunk(chunk, workers_[0]); });
+      written = run_guarded([&] { return write_chunk(chunk, workers_[chunk.worker]); });
       if (!written) {
         Error error = std::move(written).error();
         error.message += "; some tensors have their new values already: load all of them again";
@@ -341,7 +370,8 @@ Result<ApplyReport> Application::write(const BeforeWriting& before_writing) {
   return report;
 }
 
-// The tensors as a base.
+// The tensors as a base. They change while they are one: each chunk when its own values are
+// decoded, and nothing else is decoded with it.
 Result<std::shared_ptr<const Base>> base_of(std::span<const PatchedTensor> tensors) {
   std::vector<NamedTensor> named;
   named.reserve(tensors.size());

@@ -38,6 +38,7 @@ struct PatchedChunk {
   std::uint64_t offset_bytes = 0;  // of the extent
   std::uint64_t first_byte = 0;    // of the values, in the tensor
   std::uint64_t n_bytes = 0;
+  unsigned worker = 0;            // that has proven it, and has the memory that it takes
   codec::ChangeLog changes = {};  // what was changed where it lies
   bool is_changed = false;
   bool is_written = false;  // or need not be

@@ -72,7 +72,8 @@ struct NamedTensor {
   TensorView tensor;
 };
 
-// Makes a base of tensors in memory, which must stay valid, and unchanged while they are used.
+// Makes a base of tensors in memory, which must stay valid, and unchanged while they are used by
+// others than apply_patch().
 // Errors: kInvalidArgument for tensors that have not the bytes of their shapes, and for two of one
 // name; kUnsupported for memory of a device.
 CFCK_API Result<std::shared_ptr<const Base>> base_in_memory(std::span<const NamedTensor> tensors);

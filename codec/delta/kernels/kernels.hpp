@@ -120,7 +120,7 @@ struct DeltaKernels {
   void (*list_changed)(const std::byte* base, const std::byte* values, std::size_t n_units,
                        ChangedUnits& changed);
   // Lists the places of the bits of the masks of at most kDeltaTileBlocks blocks. Returns their
-  // number; behind them kPlacesSlack places are written to.
+  // number; behind them kPlacesSlack places may be written to.
   std::size_t (*list_places)(const std::uint64_t* masks, std::size_t n_blocks,
                              std::uint16_t* places);
   // Makes the masks of all blocks of at most kDeltaTileBlocks.

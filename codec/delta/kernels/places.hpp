@@ -22,7 +22,7 @@ alignas(64) inline constexpr std::uint8_t kSixtyFour[64] = {
 #endif
 
 // Appends the places of the bits of a mask, of which the lowest is `first`; behind them
-// kPlacesSlack places are written to.
+// kPlacesSlack places may be written to.
 CFCK_INLINE std::uint16_t* append_places(std::uint64_t mask, std::size_t first,
                                          std::uint16_t* next) {
 #if defined(__AVX512VBMI2__)

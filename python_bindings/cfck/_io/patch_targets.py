@@ -22,7 +22,8 @@ class _Place(NamedTuple):
 
 
 class PatchTargets:
-    """Tensors as the library takes them. It calls prepare() before it writes to any but copies.
+    """Tensors as the library takes them. It calls prepare() when everything is proven, and before
+    any of them is sure to keep its new values.
 
     Attributes:
         described: all of them, in host memory.
@@ -48,7 +49,7 @@ class PatchTargets:
         places = {name: self._place(name, tensor) for name, tensor in tensors.items()}
         self.copies = {name for name, place in places.items() if place.address is None}
         if self.copies:
-            # Tensors that share memory with them are compared with them before anything is written.
+            # Tensors that share memory with them are compared with them in prepare().
             self._families = [
                 f for f in overlapping(self._framework, tensors) if self.copies.intersection(f)
             ]

@@ -75,7 +75,7 @@ def apply(
 ) -> list[str]:
     """Gives tensors the values of a patch, in place: all of them or none.
 
-        Everything is decoded and proven by its digest, chunk by chunk, without a second copy of the
+    Everything is decoded and proven by its digest, chunk by chunk, without a second copy of the
     tensors. Values change meanwhile, and are put back where something turns out to be wrong.
     Tensors of other devices, and those that are not contiguous, are copied to the host and, where
     they changed, back. Nobody else may read or write the tensors meanwhile.

@@ -148,9 +148,10 @@ void bind_bases(nb::module_& module) {
              "copies"_a, "targets"_a, "threads"_a, "verify"_a, "max_decoded_bytes"_a, "limits"_a,
              "progress"_a.none(), "total_bytes"_a,
              "Gives tensors in host memory, as Base.of_memory has them, the values of a file in "
-             "memory: all of them or none. First those named in `copies`, of tensors elsewhere; "
-             "then it calls targets.prepare(changed) with the names of those that change, which "
-             "may raise; then all others. Afterwards targets.is_written is True.");
+             "memory: all of them or none. When everything is proven and those named in `copies`, "
+             "of tensors elsewhere, have their values, it calls targets.prepare(changed) with the "
+             "names of those that change, which may raise: then all others get theirs back. "
+             "Afterwards targets.is_written is True.");
   module.def(
       "tensor_bytes",
       [](const std::string& dtype, const nb::typed<nb::sequence, int>& shape) {

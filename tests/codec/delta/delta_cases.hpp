@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "codec/decode_job.hpp"
 #include "codec/change_log.hpp"
+#include "codec/decode_job.hpp"
 #include "codec/delta/delta.hpp"
 #include "codec/encode_job.hpp"
 #include "tests/codec/test_values.hpp"

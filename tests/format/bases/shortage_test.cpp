@@ -1,5 +1,7 @@
 // Memory runs out at every allocation in turn, while patches are applied, and while files that are
 // stored against others are opened, written and rewritten.
+#include <algorithm>
+
 #include "base/run_guarded.hpp"
 #include "cfck/patch.hpp"
 #include "cfck/update.hpp"
@@ -10,12 +12,16 @@
 namespace cfck::test {
 namespace {
 
-// Small, so that there are many allocations for each byte.
+// Small, so that there are many allocations for each byte. Chunks of integers have several of the
+// tiles in which changes are noted.
 Tensors small_tensors() {
   Tensors tensors;
   tensors["in chunks"] = {DType::kBF16, {64, 64}, weights(1, 2048)};
   tensors["in one chunk"] = {DType::kBF16, {40, 40}, weights(2, 800)};
   tensors["of numbers"] = {DType::kI64, {9}, weights(3, 18)};
+  tensors["alone"] = {DType::kBF16, {96, 96}, weights(4, 4608)};
+  tensors["partly stored"] = {DType::kI64, {9000}, weights(5, 18000)};
+  tensors["of nibbles"] = {DType::kI32, {5000}, weights(6, 5000)};
   tensors["tied"] = tensors["in chunks"];
   return tensors;
 }
@@ -26,13 +32,23 @@ Tensors changed(const Tensors& old) {
     tensor.values = stepped(tensor.values, name == "tied" ? 9 : name.size(), 10);
   }
   now["in chunks"] = now["tied"];
+  // Other values at the end, which are stored as they are, and none before.
+  Bytes& stored = now["partly stored"].values;
+  stored = old.at("partly stored").values;
+  const Bytes others = weights(7, 4000);
+  std::copy(others.begin(), others.end(), stored.end() - static_cast<long>(others.size()));
+  Bytes& nibbles = now["of nibbles"].values;
+  nibbles = old.at("of nibbles").values;
+  for (std::size_t i = 0; i < nibbles.size(); i += 37) {
+    nibbles[i] ^= static_cast<std::byte>(i % 2 == 0 ? 1 : 16);
+  }
   return now;
 }
 
 EncodeOptions against(std::shared_ptr<const Base> base) {
   EncodeOptions options;
   options.base = std::move(base);
-  options.chunk_elems = 1024;
+  options.chunk_elems = 2048;
   options.threads = 1;
   return options;
 }
