@@ -74,41 +74,45 @@ class ClassesDecoder {
   Result<void> decode_tile(std::uint64_t first, std::uint64_t n_blocks) {
     make_masks(first, n_blocks);
     copy_blocks(first, first + n_blocks);
-    if (changes_ == nullptr) {
-      return change_tile(first, n_blocks);
-    }
-    const std::size_t n_units = units_of(first, n_blocks);
-    changes_->reserve(n_units, h_.word_bytes());
-    Result<void> result = dense_.n_classes == 0 ? change_sparse(first, n_blocks)
-                                                : change_all(first, n_blocks, n_units);
-    changes_->note(first * block_bytes(), h_.word_bytes(), memory_.changed);
-    return result;
-  }
-
-  // Changes a tile and lists what is changed.
-  Result<void> change_sparse(std::uint64_t first, std::uint64_t n_blocks) {
-    memory_.changed.n = 0;
-    sparse_.changed = &memory_.changed;
-    return change_tile(first, n_blocks);
-  }
-  Result<void> change_all(std::uint64_t first, std::uint64_t n_blocks, std::size_t n_units) {
-    const std::byte* const values = out_.data() + first * block_bytes();
-    std::memcpy(memory_.before, values, n_units * h_.word_bytes());
-    Result<void> result = change_tile(first, n_blocks);
-    kernels_.list_changed(memory_.before, values, n_units, memory_.changed);
-    return result;
-  }
-
-  Result<void> change_tile(std::uint64_t first, std::uint64_t n_blocks) {
-    std::byte* const values = out_.data() + first * block_bytes();
-    if (dense_.n_classes != 0) {
-      kernels_.apply_dense(masks_, units_of(first, n_blocks), h_.format, dense_, values);
-    }
-    if (h_.has_sparse() && !kernels_.apply_sparse(masks_, n_blocks, sparse_, values)) {
+    // What was changed is noted before an error is made, which takes memory.
+    const bool is_valid = changes_ == nullptr ? change_tile(first, n_blocks)
+                                              : change_and_note(first, n_blocks, *changes_);
+    if (!is_valid) {
       return corrupt("the changes of the chunk end too early, or one is larger than its units",
                      sparse_at());
     }
     return {};
+  }
+
+  bool change_and_note(std::uint64_t first, std::uint64_t n_blocks, ChangeLog& changes) {
+    const std::size_t n_units = units_of(first, n_blocks);
+    changes.reserve(n_units, h_.word_bytes());
+    const bool is_valid = dense_.n_classes == 0 ? change_sparse(first, n_blocks)
+                                                : change_all(first, n_blocks, n_units);
+    changes.note(first * block_bytes(), h_.word_bytes(), memory_.changed);
+    return is_valid;
+  }
+
+  // Change a tile, also if its changes are invalid, and list what is changed.
+  bool change_sparse(std::uint64_t first, std::uint64_t n_blocks) {
+    memory_.changed.n = 0;
+    sparse_.changed = &memory_.changed;
+    return change_tile(first, n_blocks);
+  }
+  bool change_all(std::uint64_t first, std::uint64_t n_blocks, std::size_t n_units) {
+    const std::byte* const values = out_.data() + first * block_bytes();
+    std::memcpy(memory_.before, values, n_units * h_.word_bytes());
+    const bool is_valid = change_tile(first, n_blocks);
+    kernels_.list_changed(memory_.before, values, n_units, memory_.changed);
+    return is_valid;
+  }
+
+  bool change_tile(std::uint64_t first, std::uint64_t n_blocks) {
+    std::byte* const values = out_.data() + first * block_bytes();
+    if (dense_.n_classes != 0) {
+      kernels_.apply_dense(masks_, units_of(first, n_blocks), h_.format, dense_, values);
+    }
+    return !h_.has_sparse() || kernels_.apply_sparse(masks_, n_blocks, sparse_, values);
   }
 
   std::size_t sparse_at() const { return h_.header_bytes; }

@@ -45,7 +45,7 @@ def check_no_dependents(path: bytes, otherwise: str) -> None:
 
 def apply_patch(address: int, n_bytes: int, tensors: Sequence[tuple[str, str, Sequence[int], int]], *, copies: set[str], targets: object, threads: int, verify: bool, max_decoded_bytes: int, limits: Mapping[str, int], progress: object | None, total_bytes: int) -> None:
     """
-    Gives tensors in host memory, as Base.of_memory has them, the values of a file in memory: all of them or none. First those named in `copies`, of tensors elsewhere; then it calls targets.prepare(changed) with the names of those that change, which may raise; then all others. Afterwards targets.is_written is True.
+    Gives tensors in host memory, as Base.of_memory has them, the values of a file in memory: all of them or none. When everything is proven and those named in `copies`, of tensors elsewhere, have their values, it calls targets.prepare(changed) with the names of those that change, which may raise: then all others get theirs back. Afterwards targets.is_written is True.
     """
 
 def tensor_bytes(dtype: str, shape: Sequence[int]) -> int:
