@@ -189,7 +189,7 @@ CFCK_DEVICE std::uint64_t scrambled(std::uint64_t sum, std::uint64_t secret) {
   return (sum ^ sum >> 47 ^ secret) * Xxh3::kPrime32_1;
 }
 
-// The hash of more than 240 bytes. Lane l has column l mod 8.
+// The sums of more than 240 bytes. Lane l has column l mod 8.
 class Xxh3Long {
  public:
   CFCK_DEVICE Xxh3Long(const std::uint8_t* data, std::uint32_t n_bytes)
@@ -198,15 +198,19 @@ class Xxh3Long {
         n_blocks_((n_bytes - 1) / Xxh3::kBlockBytes),
         sum_(initial_sum(column())) {}
 
-  CFCK_DEVICE std::uint64_t hash() {
+  CFCK_DEVICE void add_all() {
     CFCK_NO_UNROLL
     for (std::uint32_t block = 0; block <= n_blocks_; ++block) {
       add_block(block);
     }
+  }
+  // Returns the sums of all columns as a hash that begins with `start`, with the secret from that
+  // byte on; the same in all lanes. Requires: add_all().
+  CFCK_DEVICE std::uint64_t merged(unsigned secret_byte, std::uint64_t start) const {
     // Pairs of columns are folded; lanes of even columns have the pairs.
-    const std::uint64_t keyed = sum_ ^ secret_at(11 + 8 * column());
+    const std::uint64_t keyed = sum_ ^ secret_at(secret_byte + 8 * column());
     const std::uint64_t folded = folded_product(keyed, shuffle_64(keyed, lane() ^ 1));
-    std::uint64_t hash = n_bytes_ * Xxh3::kPrime64_1;
+    std::uint64_t hash = start;
     for (unsigned i = 0; i < 8; i += 2) {
       hash += shuffle_64(folded, i);
     }
@@ -252,9 +256,12 @@ class Xxh3Long {
 
 // Returns the hash, the same in all lanes.
 CFCK_DEVICE std::uint64_t warp_hash64(const std::uint8_t* data, std::uint32_t n_bytes) {
-  return n_bytes <= 16    ? xxh3_short(data, n_bytes)
-         : n_bytes <= 240 ? xxh3_medium(data, n_bytes)
-                          : Xxh3Long(data, n_bytes).hash();
+  if (n_bytes > 240) {
+    Xxh3Long sums(data, n_bytes);
+    sums.add_all();
+    return sums.merged(11, n_bytes * Xxh3::kPrime64_1);
+  }
+  return n_bytes <= 16 ? xxh3_short(data, n_bytes) : xxh3_medium(data, n_bytes);
 }
 
 inline constexpr std::uint32_t kHashTileBytes = 4 * Xxh3::kBlockBytes;

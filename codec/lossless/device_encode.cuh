@@ -1,55 +1,72 @@
-// Encoding of a lossless chunk on a device, by one warp (codec/lossless/spec.md, sections 2 and 3):
-// the same bytes as encode.cpp and symbols_encode.cpp, for chunks of floats of 16 bits and more
-// with the entropy stage `rans`. What libzstd has a say in is left to the host: chunks that may
-// have a mask, those whose values repeat, and those that symbols do not make shorter.
+// Encoding of a lossless chunk on a device, by the warps of a block (codec/lossless/spec.md,
+// sections 2 and 3): the same bytes as encode.cpp and symbols_encode.cpp, for chunks of floats of
+// 16 bits and more with the entropy stage `rans`. What libzstd has a say in is left to the host:
+// chunks that may have a mask, those whose values repeat, and those that symbols do not make
+// shorter.
 //
-// The steps take a segment each where they can, so that several warps may share a chunk.
+// Groups, and then segments, are dealt out to the warps in turn. Between steps that need what
+// others have found all warps meet.
 #pragma once
 
 #include "base/simt/warp.cuh"
 #include "codec/common/segments.hpp"
 #include "codec/entropy/rans/device.cuh"
 #include "codec/lossless/device_encode_memory.cuh"
+#include "codec/lossless/write_header_device.cuh"
 #include "codec/symboliser/bin_stream.hpp"
 #include "codec/symboliser/device/split_device.cuh"
 
 namespace cfck::codec {
 
-template <class Format>
+template <class Format, unsigned n_warps>
 class DeviceLosslessEncoder {
   using Word = typename Format::Word;
+  using Shared = DeviceLosslessShared<n_warps>;
 
  public:
   // `values` are at an address that is a multiple of their size.
   CFCK_DEVICE DeviceLosslessEncoder(const Word* values, std::uint32_t n_values,
                                     const DeviceLosslessMemory<Format>& memory,
-                                    const DeviceChoiceTables& tables, DeviceLosslessShared& shared)
+                                    const DeviceChoiceTables& tables, Shared& shared)
       : values_(values),
         n_values_(n_values),
         n_groups_((n_values + kGroupSize - 1) / kGroupSize),
+        n_segments_(n_segments_for(n_groups_, kSegmentGroups)),
+        in_segment_((n_groups_ + n_segments_ - 1) / n_segments_),
+        n_sets_(lane_sets_for(n_segments_ == 1 ? n_values_ : in_segment_ * kGroupSize)),
         memory_(memory),
         tables_(tables),
         shared_(shared),
-        header_(shared.header),
+        own_(shared.warps[simt::warp_of_block()]),
         choice_{shared.counts, shared.frequencies, kLosslessValueTables} {}
 
-  // Writes the payload to `out`, which has room for the values and a byte more.
+  // Writes the payload to `out`, which has room for the values and a byte more. To be called by all
+  // warps of the block.
   CFCK_DEVICE DeviceEncoded encode(std::uint8_t* out) {
+    analyse();
+    simt::sync_block();
     if (is_constant()) {
       return write_constant(out);
     }
-    if (repeats_values() || !analyse()) {
+    if (shared_.repeats != 0 || may_have_mask()) {
       return {true, 0};
     }
+    find_trailing_zero_base();
+    simt::sync_block();
     choose_trailing_zero_bits();
-    begin_header();
-    for (unsigned i = 0; i < n_segments_; ++i) {
+    simt::sync_block();
+    each_segment([&](unsigned i) {
       write_bins(i);
-    }
-    split();
-    const DeviceTableChoice chosen = choose_device_tables(choice_, tables_);
+      split(i);
+    });
+    simt::sync_block();
+    choose_tables();
+    simt::sync_block();
     build_tables();
-    code(chosen);
+    simt::sync_block();
+    each_segment([&](unsigned i) { code(i); });
+    simt::sync_block();
+    note_escapes();
     const std::uint32_t n_bytes = payload_bytes();
     if (n_bytes >= 1 + n_values_ * sizeof(Word)) {
       return {true, 0};
@@ -59,23 +76,89 @@ class DeviceLosslessEncoder {
   }
 
  private:
-  CFCK_DEVICE unsigned lane() const { return simt::lane(); }
+  CFCK_DEVICE static unsigned lane() { return simt::lane(); }
+  CFCK_DEVICE static unsigned warp() { return simt::warp_of_block(); }
   CFCK_DEVICE bool has(unsigned flag) const { return (flags_ & flag) != 0; }
   CFCK_DEVICE unsigned values_of_group(std::uint32_t g) const {
     const std::uint32_t left = n_values_ - g * kGroupSize;
     return left < kGroupSize ? left : kGroupSize;
   }
-
-  CFCK_DEVICE bool is_constant() const {
-    bool differs = false;
-    for (std::uint32_t i = lane(); i < n_values_; i += simt::kWarpLanes) {
-      differs = differs || values_[i] != values_[0];
-    }
-    return !simt::any(differs);
+  CFCK_DEVICE std::uint32_t first_group(unsigned segment) const { return segment * in_segment_; }
+  CFCK_DEVICE std::uint32_t end_group(unsigned segment) const {
+    return segment + 1 == n_segments_ ? n_groups_ : (segment + 1) * in_segment_;
   }
 
-  CFCK_DEVICE DeviceEncoded write_constant(std::uint8_t* out) const {
+  // Calls `action` with the segments of the warp.
+  template <class Action>
+  CFCK_DEVICE void each_segment(Action&& action) {
+    for (unsigned i = warp(); i < n_segments_; i += n_warps) {
+      action(i);
+    }
+  }
+  // Calls `action` with those groups that the lane has when all lanes of all warps take them in
+  // turn.
+  template <class Action>
+  CFCK_DEVICE void each_group(Action&& action) const {
+    constexpr unsigned kLanes = n_warps * simt::kWarpLanes;
+    for (std::uint32_t g = warp() * simt::kWarpLanes + lane(); g < n_groups_; g += kLanes) {
+      action(g);
+    }
+  }
+  // Returns the sum of what all warps have found. Requires: all have met since.
+  CFCK_DEVICE std::uint32_t sum_of(std::uint32_t DeviceWarpFindings::*what) const {
+    std::uint32_t sum = 0;
+    for (unsigned w = 0; w < n_warps; ++w) {
+      sum += shared_.warps[w].found.*what;
+    }
+    return sum;
+  }
+
+  // Analyses groups in turn, and looks for values that differ; the first warp also looks whether
+  // values repeat.
+  CFCK_DEVICE void analyse() {
+    DeviceWarpFindings found{};
+    found.least_zeros = Format::kRawBits;
+    const Word first = values_[0];
+    for (std::uint32_t g = warp(); g < n_groups_; g += n_warps) {
+      const LaneGroup<Format> group = load_group_of<Format>(values_, n_values_, g);
+      const DeviceGroupAnalysis of_group = analyse_group_of(group);
+      if (lane() == 0) {
+        memory_.groups[g] = of_group.code;
+      }
+      bool differs = false;
+      CFCK_UNROLL
+      for (unsigned t = 0; t < kLaneValues; ++t) {
+        const bool is_there = place_in_group(group.is_whole(), t, lane()) < group.n;
+        differs = differs || (is_there && group.values[t] != first);
+      }
+      found.differs |= simt::any(differs) ? 1 : 0;
+      found.has_signs |= of_group.has_signs ? 1 : 0;
+      found.n_positive_zeros += of_group.n_positive_zeros;
+      found.n_negative_zeros += of_group.n_negative_zeros;
+      const std::uint32_t zeros = of_group.code.kind == GroupKind::kAllZero
+                                      ? Format::kRawBits
+                                      : of_group.code.trailing_zero_bits;
+      found.least_zeros = zeros < found.least_zeros ? zeros : found.least_zeros;
+    }
     if (lane() == 0) {
+      own_.found = found;
+    }
+    for (unsigned i = warp() * simt::kWarpLanes + lane(); i < kLosslessPlaces * kRansSymbols;
+         i += n_warps * simt::kWarpLanes) {
+      shared_.counts[i] = 0;
+    }
+    if (warp() == 0) {
+      const bool repeats = repeats_values();
+      if (lane() == 0) {
+        shared_.repeats = repeats ? 1 : 0;
+      }
+    }
+  }
+
+  CFCK_DEVICE bool is_constant() const { return sum_of(&DeviceWarpFindings::differs) == 0; }
+
+  CFCK_DEVICE DeviceEncoded write_constant(std::uint8_t* out) const {
+    if (warp() == 0 && lane() == 0) {
       out[0] = static_cast<std::uint8_t>(ChunkMode::kConstant);
       store_bytes(values_[0], sizeof(Word), out + 1);
     }
@@ -105,51 +188,14 @@ class DeviceLosslessEncoder {
     return n_sampled != 0 && 4 * n_distinct <= n_sampled;
   }
 
-  // Returns false where a mask has to be tried.
-  CFCK_DEVICE bool analyse() {
-    std::uint32_t positive = 0;
-    std::uint32_t negative = 0;
-    for (std::uint32_t g = 0; g < n_groups_; ++g) {
-      const DeviceGroupAnalysis found =
-          analyse_group_of(load_group_of<Format>(values_, n_values_, g));
-      if (lane() == 0) {
-        memory_.groups[g] = found.code;
-      }
-      has_signs_ = has_signs_ || found.has_signs;
-      positive += found.n_positive_zeros;
-      negative += found.n_negative_zeros;
-    }
-    simt::sync_warp();
+  // Specification, section 3.4.
+  CFCK_DEVICE bool may_have_mask() {
+    const std::uint32_t positive = sum_of(&DeviceWarpFindings::n_positive_zeros);
+    const std::uint32_t negative = sum_of(&DeviceWarpFindings::n_negative_zeros);
+    has_signs_ = sum_of(&DeviceWarpFindings::has_signs) != 0;
     const bool with_signs = std::uint64_t{negative} * Format::kRawBits > negative + positive;
     const std::uint32_t n_masked = positive + (with_signs ? negative : 0);
-    return std::uint64_t{n_masked} * 32 < n_values_ || n_masked == n_values_;
-  }
-
-  // Specification, section 3.4: leaves in the groups what will be coded.
-  CFCK_DEVICE void choose_trailing_zero_bits() {
-    std::uint32_t base = Format::kRawBits;
-    for (std::uint32_t g = lane(); g < n_groups_; g += simt::kWarpLanes) {
-      const GroupCode& code = memory_.groups[g];
-      if (code.kind != GroupKind::kAllZero && code.trailing_zero_bits < base) {
-        base = code.trailing_zero_bits;
-      }
-    }
-    base = simt::warp_reduce(base, [](auto a, auto b) { return a < b ? a : b; });
-    std::uint32_t saved_bits = 0;
-    for (std::uint32_t g = lane(); g < n_groups_; g += simt::kWarpLanes) {
-      saved_bits += above_base(memory_.groups[g], base) * values_of_group(g);
-    }
-    const bool as_stream = simt::warp_sum(saved_bits) > n_groups_ + 64;
-    for (std::uint32_t g = lane(); g < n_groups_; g += simt::kWarpLanes) {
-      GroupCode& code = memory_.groups[g];
-      const unsigned above = as_stream ? above_base(code, base) : 0;
-      code.trailing_zero_bits = static_cast<std::uint8_t>(base + above);
-      memory_.zero_bits[g] = static_cast<std::uint8_t>(above);
-    }
-    simt::sync_warp();
-    trailing_zero_base_ = base;
-    flags_ |= (base != 0 ? kHasTrailingZeroBase : 0) | (as_stream ? kHasTrailingZeroStream : 0) |
-              (has_signs_ ? 0 : kHasNoSigns);
+    return std::uint64_t{n_masked} * 32 >= n_values_ && n_masked != n_values_;
   }
 
   CFCK_DEVICE static unsigned above_base(const GroupCode& code, unsigned base) {
@@ -158,38 +204,64 @@ class DeviceLosslessEncoder {
     return above < kMost ? above : kMost;
   }
 
-  CFCK_DEVICE void begin_header() {
-    n_segments_ = n_segments_for(n_groups_, kSegmentGroups);
-    flags_ |= n_segments_ > 1 ? kHasSegments : 0;
-    in_segment_ = (n_groups_ + n_segments_ - 1) / n_segments_;
-    const std::uint32_t of_first = in_segment_ * kGroupSize;
-    n_sets_ = lane_sets_for(n_segments_ == 1 ? n_values_ : of_first);
-    for (unsigned i = lane(); i < kLosslessPlaces * kRansSymbols; i += simt::kWarpLanes) {
-      shared_.counts[i] = 0;
+  CFCK_DEVICE void find_trailing_zero_base() {
+    base_ = Format::kRawBits;
+    for (unsigned w = 0; w < n_warps; ++w) {
+      const std::uint32_t least = shared_.warps[w].found.least_zeros;
+      base_ = least < base_ ? least : base_;
     }
-    simt::sync_warp();
+    std::uint32_t saved_bits = 0;
+    each_group([&](std::uint32_t g) {
+      saved_bits += above_base(memory_.groups[g], base_) * values_of_group(g);
+    });
+    saved_bits = simt::warp_sum(saved_bits);
+    if (lane() == 0) {
+      own_.found.saved_bits = saved_bits;
+    }
   }
 
-  CFCK_DEVICE std::uint32_t first_group(unsigned segment) const { return segment * in_segment_; }
-  CFCK_DEVICE std::uint32_t end_group(unsigned segment) const {
-    return segment + 1 == n_segments_ ? n_groups_ : (segment + 1) * in_segment_;
+  // Specification, section 3.4: leaves in the groups what will be coded.
+  CFCK_DEVICE void choose_trailing_zero_bits() {
+    const bool as_stream = sum_of(&DeviceWarpFindings::saved_bits) > n_groups_ + 64;
+    each_group([&](std::uint32_t g) {
+      GroupCode& code = memory_.groups[g];
+      const unsigned above = as_stream ? above_base(code, base_) : 0;
+      code.trailing_zero_bits = static_cast<std::uint8_t>(base_ + above);
+      memory_.zero_bits[g] = static_cast<std::uint8_t>(above);
+    });
+    flags_ = (base_ != 0 ? kHasTrailingZeroBase : 0) | (as_stream ? kHasTrailingZeroStream : 0) |
+             (n_segments_ > 1 ? kHasSegments : 0) | (has_signs_ ? 0 : kHasNoSigns);
   }
 
   CFCK_DEVICE void count(unsigned place, unsigned symbol, std::uint32_t times) {
     simt::atomic_add(&shared_.counts[place * kRansSymbols + symbol], times);
   }
 
+  // The bin of the first group of a segment that has one, or 0.
+  CFCK_DEVICE std::uint32_t first_bin(unsigned segment) const {
+    const std::uint32_t end = end_group(segment);
+    for (std::uint32_t block = first_group(segment); block < end; block += simt::kWarpLanes) {
+      const std::uint32_t g = block + lane();
+      const bool has_bin = g < end && memory_.groups[g].kind == GroupKind::kValues;
+      const std::uint32_t with_bin = simt::ballot(has_bin);
+      if (with_bin != 0) {
+        return memory_.groups[block + simt::lowest_bit(with_bin)].scale_bin;
+      }
+    }
+    return 0;
+  }
+
   // The bins of a segment as symbols (codec/symboliser/spec.md, section 4), 32 groups at a time.
   CFCK_DEVICE void write_bins(unsigned segment) {
-    std::uint32_t before_all = first_bin(segment);
+    const std::uint32_t first = first_bin(segment);
+    std::uint32_t before_all = first;
     std::uint32_t n_escapes = 0;
-    std::uint8_t* const escapes = memory_.bin_escapes + 2 * n_bin_escapes_;
-    const std::uint32_t first = before_all;
+    std::uint8_t* const escapes = memory_.bin_escapes + 2 * first_group(segment);
     const std::uint32_t end = end_group(segment);
     for (std::uint32_t block = first_group(segment); block < end; block += simt::kWarpLanes) {
       const std::uint32_t g = block + lane();
       const bool is_there = g < end;
-      GroupCode code = memory_.groups[is_there ? g : block];
+      const GroupCode code = memory_.groups[is_there ? g : block];
       const bool has_bin = is_there && code.kind == GroupKind::kValues;
       const std::uint32_t with_bin = simt::ballot(has_bin);
       const std::uint32_t below = with_bin & simt::lanes_below();
@@ -199,9 +271,8 @@ class DeviceLosslessEncoder {
       const auto delta = static_cast<std::int32_t>(code.scale_bin - before);
       const auto coded = static_cast<std::uint32_t>(delta >= 0 ? 2 * delta : -2 * delta - 1);
       const bool escapes_here = has_bin && coded >= kBinAllZero;
-      const std::uint32_t symbol = has_bin ? (escapes_here ? kBinEscape : coded)
-                                   : code.kind == GroupKind::kAllZero ? kBinAllZero
-                                                                      : 0;
+      const std::uint32_t without_bin = code.kind == GroupKind::kAllZero ? kBinAllZero : 0;
+      const std::uint32_t symbol = escapes_here ? kBinEscape : has_bin ? coded : without_bin;
       const std::uint32_t escaping = simt::ballot(escapes_here);
       if (escapes_here) {
         const std::uint32_t at = n_escapes + simt::popcount(escaping & simt::lanes_below());
@@ -220,125 +291,114 @@ class DeviceLosslessEncoder {
           with_bin == 0 ? before_all : simt::shuffle(code.scale_bin, simt::highest_bit(with_bin));
     }
     simt::sync_warp();
-    n_bin_escapes_ += n_escapes;
     if (lane() == 0) {
-      header_.segments[segment].first_bin = first;
-      header_.segments[segment].n_bin_escapes = n_escapes;
+      shared_.segments[segment].first_bin = first;
+      shared_.segments[segment].n_bin_escapes = n_escapes;
     }
   }
 
-  // The bin of the first group that has one, or 0.
-  CFCK_DEVICE std::uint32_t first_bin(unsigned segment) const {
-    const std::uint32_t end = end_group(segment);
-    for (std::uint32_t block = first_group(segment); block < end; block += simt::kWarpLanes) {
-      const std::uint32_t g = block + lane();
-      const bool has_bin = g < end && memory_.groups[g].kind == GroupKind::kValues;
-      const std::uint32_t with_bin = simt::ballot(has_bin);
-      if (with_bin != 0) {
-        return memory_.groups[block + simt::lowest_bit(with_bin)].scale_bin;
-      }
-    }
-    return 0;
+  CFCK_DEVICE DeviceSplitCursors<Format> start_of(unsigned segment) const {
+    const std::size_t first = std::size_t{first_group(segment)} * kGroupSize;
+    return {memory_.symbols + first, memory_.raw + first * sizeof(Word), memory_.escapes + first};
   }
 
-  CFCK_DEVICE void split() {
-    DeviceSplitCursors<Format> to{memory_.symbols, memory_.raw, memory_.escapes};
-    std::uint8_t* places = memory_.places;
+  CFCK_DEVICE void split(unsigned segment) {
+    const DeviceSplitCursors<Format> begin = start_of(segment);
+    DeviceSplitCursors<Format> to = begin;
+    std::uint8_t* const places = memory_.places + first_group(segment);
     // With all lane sets every eighth group is counted.
     const std::uint32_t step = n_sets_ == kMaxLaneSets ? 8 : 1;
-    for (unsigned i = 0; i < n_segments_; ++i) {
-      const DeviceSplitCursors<Format> begin = to;
-      const std::uint8_t* const first_place = places;
-      std::uint32_t n_coded = 0;
-      for (std::uint32_t g = first_group(i); g < end_group(i); ++g) {
-        const GroupCode code = memory_.groups[g];
-        if (code.kind == GroupKind::kAllZero) {
-          continue;
-        }
-        const std::uint8_t* const symbols = to.symbols;
-        split_group_of(load_group_of<Format>(values_, n_values_, g), code, has_signs_,
-                       shared_.group, to);
-        const unsigned place = kFirstValuePlace + code.scale_bin % kPhases;
-        if (lane() == 0) {
-          *places = static_cast<std::uint8_t>(place);
-        }
-        ++places;
-        simt::sync_warp();
-        if (n_coded++ % step == 0) {
-          for (unsigned v = lane(); v < values_of_group(g); v += simt::kWarpLanes) {
-            count(place, symbols[v], step);
-          }
-        }
+    std::uint32_t n_coded = 0;
+    for (std::uint32_t g = first_group(segment); g < end_group(segment); ++g) {
+      const GroupCode code = memory_.groups[g];
+      if (code.kind == GroupKind::kAllZero) {
+        continue;
       }
+      const std::uint8_t* const symbols = to.symbols;
+      split_group_of(load_group_of<Format>(values_, n_values_, g), code, has_signs_, own_.group,
+                     to);
+      const unsigned place = kFirstValuePlace + code.scale_bin % kPhases;
       if (lane() == 0) {
-        DeviceSegmentParts& parts = shared_.parts[i];
-        parts.first_symbol = static_cast<std::uint32_t>(begin.symbols - memory_.symbols);
-        parts.n_symbols = static_cast<std::uint32_t>(to.symbols - begin.symbols);
-        parts.first_place = static_cast<std::uint32_t>(first_place - memory_.places);
-        parts.first_raw = static_cast<std::uint32_t>(begin.raw - memory_.raw);
-        parts.n_raw = static_cast<std::uint32_t>(to.raw - begin.raw);
-        parts.first_escape = static_cast<std::uint32_t>(begin.escapes - memory_.escapes);
-        header_.segments[i].n_escapes = static_cast<std::uint32_t>(to.escapes - begin.escapes);
+        places[n_coded] = static_cast<std::uint8_t>(place);
+      }
+      simt::sync_warp();
+      if (n_coded++ % step == 0) {
+        for (unsigned v = lane(); v < values_of_group(g); v += simt::kWarpLanes) {
+          count(place, symbols[v], step);
+        }
       }
     }
-    simt::sync_warp();
-    const bool has_escapes = to.escapes != memory_.escapes || n_bin_escapes_ != 0;
-    flags_ |= has_escapes ? kHasEscapes : 0;
+    if (lane() == 0) {
+      shared_.parts[segment].n_symbols = static_cast<std::uint32_t>(to.symbols - begin.symbols);
+      shared_.parts[segment].n_raw = static_cast<std::uint32_t>(to.raw - begin.raw);
+      shared_.segments[segment].n_escapes = static_cast<std::uint32_t>(to.escapes - begin.escapes);
+    }
+  }
+
+  CFCK_DEVICE void choose_tables() {
+    if (warp() == 0) {
+      const DeviceTableChoice chosen = choose_device_tables(choice_, tables_);
+      const std::uint32_t n =
+          write_device_tables(choice_, chosen, n_sets_, own_.strings, memory_.coded);
+      if (lane() == 0) {
+        shared_.table_bytes = n;
+      }
+    }
   }
 
   CFCK_DEVICE void build_tables() {
-    for (unsigned place = 0; place < kLosslessPlaces; ++place) {
-      build_device_table(shared_.frequencies[place * kRansSymbols + lane()], shared_.table);
+    for (unsigned place = warp(); place < kLosslessPlaces; place += n_warps) {
+      build_device_table(shared_.frequencies[place * kRansSymbols + lane()], own_.table);
       simt::sync_warp();
-      build_device_encode_table(shared_.table, memory_.tables[place]);
-      simt::sync_warp();
+      build_device_encode_table(own_.table, memory_.tables[place]);
     }
   }
 
-  // The section tables, and the section coded of each segment, in memory_.coded.
-  CFCK_DEVICE void code(const DeviceTableChoice& chosen) {
-    table_bytes_ = write_device_tables(choice_, chosen, n_sets_, shared_.strings, memory_.coded);
-    std::uint32_t at = table_bytes_;
-    for (unsigned i = 0; i < n_segments_; ++i) {
-      const std::uint32_t n = n_sets_ == 1   ? code_segment<1>(i, memory_.coded + at)
-                              : n_sets_ == 2 ? code_segment<2>(i, memory_.coded + at)
-                                             : code_segment<4>(i, memory_.coded + at);
-      if (lane() == 0) {
-        shared_.parts[i].first_coded = at;
-        shared_.parts[i].n_coded = n;
-      }
-      at += n;
-      simt::sync_warp();
+  // The place of a segment's words, of those of all segments.
+  CFCK_DEVICE std::uint32_t words_before(unsigned segment) const {
+    return first_group(segment) * (kGroupSize + 2) + segment * 3 * kGroupSize;
+  }
+  CFCK_DEVICE std::uint8_t* coded_of(unsigned segment) const {
+    return memory_.coded + kTableRoom + 2 * words_before(segment) + segment * kLanesRoom;
+  }
+
+  CFCK_DEVICE void code(unsigned segment) {
+    const std::uint32_t n = n_sets_ == 1   ? code_lanes<1>(segment)
+                            : n_sets_ == 2 ? code_lanes<2>(segment)
+                                           : code_lanes<4>(segment);
+    if (lane() == 0) {
+      const std::uint32_t in_front = n_segments_ > 1 ? 0 : shared_.table_bytes;
+      shared_.parts[segment].n_coded = n;
+      shared_.segments[segment].coded_bytes = n + in_front;
+      shared_.segments[segment].raw_bytes = shared_.parts[segment].n_raw - tail_of(segment);
     }
   }
 
   template <unsigned n_sets>
-  CFCK_DEVICE std::uint32_t code_segment(unsigned segment, std::uint8_t* to) {
+  CFCK_DEVICE std::uint32_t code_lanes(unsigned segment) {
     const DeviceSegmentParts& parts = shared_.parts[segment];
     const std::uint32_t first = first_group(segment);
     const std::uint32_t n_groups = end_group(segment) - first;
     // A set has a word for each of its symbols at most, of bins, zero bits and values.
     const std::uint32_t room = (parts.n_symbols + 2 * n_groups + 3 * kGroupSize) / n_sets;
     DeviceEncodeLanes<n_sets> lanes;
-    lanes.stages = shared_.stages;
+    lanes.stages = own_.stages;
     CFCK_UNROLL
     for (unsigned set = 0; set < n_sets; ++set) {
-      lanes.ends[set] = memory_.words + (set + 1) * room;
+      lanes.ends[set] = memory_.words + words_before(segment) + (set + 1) * room;
     }
+    const DeviceSplitCursors<Format> from = start_of(segment);
     const std::uint32_t n_tail = tail_of(segment);
-    start_lanes(lanes, memory_.raw + parts.first_raw + parts.n_raw - n_tail, n_tail);
-    encode_run(lanes,
-               {memory_.symbols + parts.first_symbol, parts.n_symbols,
-                memory_.places + parts.first_place, 0},
-               memory_.tables);
+    start_lanes(lanes, from.raw + parts.n_raw - n_tail, n_tail);
+    encode_run(lanes, {from.symbols, parts.n_symbols, memory_.places + first, 0}, memory_.tables);
     if (has(kHasTrailingZeroStream)) {
       encode_run(lanes, {memory_.zero_bits + first, n_groups, nullptr, kCleanPlace},
                  memory_.tables);
     }
     encode_run(lanes, {memory_.bins + first, n_groups, nullptr, kBinPlace}, memory_.tables);
     finish_words(lanes);
-    auto& strings = reinterpret_cast<StateStrings<n_sets>&>(shared_.states);
-    return write_lanes(lanes, strings, to);
+    auto& strings = reinterpret_cast<StateStrings<n_sets>&>(own_.states);
+    return write_lanes(lanes, strings, coded_of(segment));
   }
 
   CFCK_DEVICE std::uint32_t tail_of(unsigned segment) const {
@@ -347,106 +407,69 @@ class DeviceLosslessEncoder {
     return n_raw < room ? n_raw : room;
   }
 
-  // Fills in what the header lacks, and returns the length of the payload.
-  CFCK_DEVICE std::uint32_t payload_bytes() {
-    std::uint32_t n_sections = n_segments_ > 1 ? table_bytes_ : 0;
+  CFCK_DEVICE void note_escapes() {
+    bool has_escapes = false;
     for (unsigned i = 0; i < n_segments_; ++i) {
-      SegmentHeader& segment = header_.segments[i];
-      if (lane() == 0) {
-        segment.coded_bytes = shared_.parts[i].n_coded + (n_segments_ > 1 ? 0 : table_bytes_);
-        segment.raw_bytes = shared_.parts[i].n_raw - tail_of(i);
-      }
-      simt::sync_warp();
-      n_sections += static_cast<std::uint32_t>(segment.section_bytes(sizeof(Word)));
+      const SegmentHeader& segment = shared_.segments[i];
+      has_escapes = has_escapes || segment.n_bin_escapes + segment.n_escapes != 0;
     }
-    return write_header(nullptr) + n_sections;
+    flags_ |= has_escapes ? kHasEscapes : 0;
   }
 
-  // Writes the header, where `out` is not nullptr, and returns its length.
-  CFCK_DEVICE std::uint32_t write_header(std::uint8_t* out) const {
-    std::uint32_t at = 0;
-    const auto byte = [&](std::uint32_t value) {
-      if (out != nullptr && lane() == 0) {
-        out[at] = static_cast<std::uint8_t>(value);
-      }
-      ++at;
-    };
-    const auto varint = [&](std::uint32_t value) {
-      for (; value >= 0x80; value >>= 7) {
-        byte(value | 0x80);
-      }
-      byte(value);
-    };
-    const auto escape_counts = [&](const SegmentHeader& segment) {
-      if (has(kHasEscapes)) {
-        varint(segment.n_bin_escapes);
-        varint(segment.n_escapes);
-      }
-    };
-    byte(static_cast<std::uint32_t>(ChunkMode::kSymbols));
-    byte(flags_);
-    if (n_segments_ == 1) {
-      varint(header_.segments[0].first_bin);
-    }
-    if (has(kHasTrailingZeroBase)) {
-      byte(trailing_zero_base_);
-    }
-    if (n_segments_ > 1) {
-      byte(n_segments_);
-      varint(table_bytes_);
-    }
-    for (unsigned i = 0; i < n_segments_; ++i) {
-      const SegmentHeader& segment = header_.segments[i];
-      if (n_segments_ > 1) {
-        varint(segment.first_bin);
-      }
-      escape_counts(segment);
-      varint(segment.coded_bytes);
-      varint(segment.raw_bytes);
-    }
-    return at;
+  CFCK_DEVICE DeviceSymbolsHeader header() const {
+    return {flags_, base_, n_segments_, shared_.table_bytes, shared_.segments};
   }
 
+  CFCK_DEVICE std::uint32_t payload_bytes() const {
+    std::uint32_t n_sections = n_segments_ > 1 ? shared_.table_bytes : 0;
+    for (unsigned i = 0; i < n_segments_; ++i) {
+      n_sections += static_cast<std::uint32_t>(shared_.segments[i].section_bytes(sizeof(Word)));
+    }
+    return write_header(header(), nullptr) + n_sections;
+  }
+
+  // The first warp writes header and tables, and each the sections of its segments.
   CFCK_DEVICE void assemble(std::uint8_t* out) const {
-    std::uint32_t at = write_header(out);
-    const auto append = [&](const std::uint8_t* from, std::uint32_t n) {
-      copy_bytes(from, n, out + at);
+    std::uint32_t at = write_header(header(), warp() == 0 && lane() == 0 ? out : nullptr);
+    const auto append = [&](bool is_own, const std::uint8_t* from, std::uint32_t n) {
+      if (is_own) {
+        copy_bytes(from, n, out + at);
+      }
       at += n;
     };
     if (n_segments_ > 1) {
-      append(memory_.coded, table_bytes_);
+      append(warp() == 0, memory_.coded, shared_.table_bytes);
     }
-    const std::uint8_t* bin_escapes = memory_.bin_escapes;
     for (unsigned i = 0; i < n_segments_; ++i) {
-      const SegmentHeader& segment = header_.segments[i];
-      append(bin_escapes, 2 * segment.n_bin_escapes);
-      bin_escapes += 2 * segment.n_bin_escapes;
-      const DeviceSegmentParts& parts = shared_.parts[i];
-      append(reinterpret_cast<const std::uint8_t*>(memory_.escapes + parts.first_escape),
+      const SegmentHeader& segment = shared_.segments[i];
+      const DeviceSplitCursors<Format> from = start_of(i);
+      const bool is_own = i % n_warps == warp();
+      append(is_own, memory_.bin_escapes + 2 * first_group(i), 2 * segment.n_bin_escapes);
+      append(is_own, reinterpret_cast<const std::uint8_t*>(from.escapes),
              segment.n_escapes * static_cast<std::uint32_t>(sizeof(Word)));
-      // The tables of a single segment are in front of what it has of its own.
-      append(memory_.coded + (n_segments_ > 1 ? parts.first_coded : 0), segment.coded_bytes);
-      append(memory_.raw + parts.first_raw, segment.raw_bytes);
+      if (n_segments_ == 1) {
+        append(is_own, memory_.coded, shared_.table_bytes);
+      }
+      append(is_own, coded_of(i), shared_.parts[i].n_coded);
+      append(is_own, from.raw, segment.raw_bytes);
     }
   }
 
   const Word* const values_;
   const std::uint32_t n_values_;
   const std::uint32_t n_groups_;
+  const unsigned n_segments_;
+  const std::uint32_t in_segment_;  // groups
+  const unsigned n_sets_;
   const DeviceLosslessMemory<Format>& memory_;
   const DeviceChoiceTables& tables_;
-  DeviceLosslessShared& shared_;
-  SymbolsHeader& header_;
+  Shared& shared_;
+  DeviceEncodeWarp& own_;
   const DeviceChoiceShared choice_;
-  // The same in all lanes.
+  // The same in all lanes of all warps.
   bool has_signs_ = false;
   std::uint32_t flags_ = 0;
-  std::uint32_t trailing_zero_base_ = 0;
-  unsigned n_segments_ = 1;
-  std::uint32_t in_segment_ = 0;  // groups
-  unsigned n_sets_ = 1;
-  std::uint32_t n_bin_escapes_ = 0;
-  std::uint32_t table_bytes_ = 0;
+  std::uint32_t base_ = 0;  // of trailing zero bits
 };
 
 }  // namespace cfck::codec

@@ -1,11 +1,12 @@
-// XXH3-64 and the tiled hash on a device against those of the CPU.
+// XXH3-64, XXH3-128 and the tiled hash on a device against those of the CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "base/hashing/hashing.hpp"
-#include "base/simt/xxh3_device.cuh"
+#include "base/simt/xxh3_128_device.cuh"
 #include "tests/codec/test_values.hpp"
 #include "tests/simt/emulator.hpp"
 
@@ -21,19 +22,21 @@ std::vector<std::byte> some_bytes(std::size_t n) {
   return bytes;
 }
 
+bool operator==(const Hash128& a, const Hash128& b) { return a.low == b.low && a.high == b.high; }
+
 // A hash of bytes at an address that is `offset` above a multiple of 16, in memory that ends with
 // them.
-template <class Hash>
-std::uint64_t emulated(Hash&& hash, const std::vector<std::byte>& bytes, std::size_t offset) {
+template <class Value = std::uint64_t, class Hash>
+Value emulated(Hash&& hash, const std::vector<std::byte>& bytes, std::size_t offset) {
   const auto memory = std::make_unique<std::byte[]>(offset + bytes.size());
   std::copy(bytes.begin(), bytes.end(), memory.get() + offset);
-  std::uint64_t hashes[kWarpLanes] = {};
+  Value hashes[kWarpLanes] = {};
   emulate(Launch{}, 0, [&](void*) {
     hashes[lane()] = hash(reinterpret_cast<const std::uint8_t*>(memory.get()) + offset,
                           static_cast<std::uint32_t>(bytes.size()));
   });
-  for (const std::uint64_t of_lane : hashes) {
-    EXPECT_EQ(of_lane, hashes[0]);
+  for (const Value& of_lane : hashes) {
+    EXPECT_TRUE(of_lane == hashes[0]);
   }
   return hashes[0];
 }
@@ -43,6 +46,29 @@ std::uint64_t emulated_hash(const std::vector<std::byte>& bytes, std::size_t off
 }
 std::uint64_t emulated_tiled(const std::vector<std::byte>& bytes, std::size_t offset) {
   return emulated([](auto... of) { return warp_tile_sum(of..., 0, true); }, bytes, offset);
+}
+
+void expect_same_128(const std::vector<std::byte>& bytes, std::size_t offset) {
+  const auto found =
+      emulated<Hash128>([](auto... of) { return warp_hash128(of...); }, bytes, offset);
+  const Digest expected = hash128(bytes);
+  std::uint64_t words[2];  // the low one first
+  std::memcpy(words, expected.data(), sizeof(words));
+  ASSERT_EQ(found.low, words[0]) << bytes.size();
+  ASSERT_EQ(found.high, words[1]) << bytes.size();
+}
+
+TEST(EmulatedHash, Of128BitsOfEveryLengthUpTo1100) {
+  for (std::size_t n = 0; n <= 1100; n += n < 300 ? 1 : 13) {
+    expect_same_128(some_bytes(n), n % 5);
+  }
+}
+
+TEST(EmulatedHash, Of128BitsOfLeaves) {
+  for (const std::size_t n : {1023, 1024, 1025, 2048, 65535, 65536}) {
+    expect_same_128(some_bytes(n), 0);
+    expect_same_128(some_bytes(n), 6);
+  }
 }
 
 TEST(EmulatedHash, OfEveryLengthUpTo2100) {
