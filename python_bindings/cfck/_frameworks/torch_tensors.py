@@ -332,7 +332,8 @@ def _storable(name: str, tensor: torch.Tensor) -> torch.Tensor:
             f"has dtype {tensor.dtype}, which cannot be stored",
             "convert it, for complex128 with torch.view_as_real",
         )
-    tensor = tensor.detach()
+    if tensor.requires_grad or type(tensor) is not torch.Tensor:
+        tensor = tensor.detach()
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     if tensor.numel() and tensor.untyped_storage().nbytes() == 0:
