@@ -20,9 +20,24 @@ METHODS: dict[str, dict[str, Any] | None] = {
     DENSE: None,
     "1 %": {"ratio": 0.01},
     "1 %, warm-up of 4 epochs": {"ratio": 0.01, "warmup_epochs": 4},
+    "1 %, warm-up of 4 epochs, no masking": {
+        "ratio": 0.01,
+        "warmup_epochs": 4,
+        "masks_momentum": False,
+    },
     "0.1 %, warm-up of 4 epochs": {"ratio": 0.001, "warmup_epochs": 4},
+    "0.1 %, warm-up of 4 epochs, no masking": {
+        "ratio": 0.001,
+        "warmup_epochs": 4,
+        "masks_momentum": False,
+    },
 }
-GOALS = {"1 %": 0.3, "0.1 %, warm-up of 4 epochs": 0.7}
+GOALS = {
+    "1 %": 0.3,
+    "1 %, warm-up of 4 epochs, no masking": 0.3,
+    "0.1 %, warm-up of 4 epochs": 0.7,
+    "0.1 %, warm-up of 4 epochs, no masking": 0.7,
+}
 COLUMNS = ["communication", "seed", "top-1 of the last epochs, %", "seconds", "F32 / sent"]
 QUICK = {"epochs": JUDGED_EPOCHS, "most_steps": 5}
 
