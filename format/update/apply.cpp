@@ -332,6 +332,13 @@ ApplyReport Application::report() const {
 }
 
 Result<void> Application::write_rest() {
+  // Made in advance, since making it takes memory.
+  Error too_late{
+      ErrorCode::kOutOfMemory,
+      "out of memory; some tensors have their new values already: load all of them again",
+      {},
+      {}};
+  patched_.forget_changes();
   // What a worker has decoded before takes no memory that it lacks.
   Result<void> written =
       parallel_for(threads(), threads(), [&](std::size_t worker, unsigned) -> Result<void> {
@@ -348,9 +355,7 @@ Result<void> Application::write_rest() {
     for (PatchedChunk& chunk : patched_.chunks) {
       written = run_guarded([&] { return write_chunk(chunk, workers_[chunk.worker]); });
       if (!written) {
-        Error error = std::move(written).error();
-        error.message += "; some tensors have their new values already: load all of them again";
-        return error;
+        return too_late;
       }
     }
   }
@@ -365,7 +370,6 @@ Result<ApplyReport> Application::write(const BeforeWriting& before_writing) {
   if (before_writing && !before_writing(report)) {
     return cancelled();
   }
-  patched_.forget_changes();
   CFCK_TRY(write_rest());
   return report;
 }
