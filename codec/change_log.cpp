@@ -7,7 +7,7 @@
 namespace cfck::codec {
 namespace {
 
-// What comes before the notes of a tile. Each note begins with the place of a unit, in its low
+// A head comes before the notes of a tile. Each note begins with the place of a unit, in its low
 // bits, and has the bits that differ: one byte, or all of a word where kIsWhole is set.
 struct TileHead {
   std::uint32_t first_byte = 0;

@@ -1,4 +1,5 @@
-// What the bytes of a chunk were before they were changed where they lie: enough to put them back.
+// A log keeps what the bytes of a chunk were before they were changed where they lie, so that they
+// can be put back.
 #pragma once
 
 #include <cstddef>

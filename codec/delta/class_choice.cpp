@@ -177,11 +177,12 @@ class Division {
 
   ClassChoice best_of_few() const {
     const std::size_t n = ranges_.size();
+    const Path none;
     std::array<Path, kMaxDeltaClasses> paths;  // of one class, and of one more each
     unsigned best = 0;
     for (unsigned c = 0; c < kMaxDeltaClasses; ++c) {
       for (std::size_t end = c + 1; end <= n; ++end) {
-        paths[c].set_end(end, c, c == 0 ? 1 : end, c == 0 ? Path{} : paths[c - 1], costs_);
+        paths[c].set_end(end, c, c == 0 ? 1 : end, c == 0 ? none : paths[c - 1], costs_);
       }
       best = paths[c].bits[n] < paths[best].bits[n] ? c : best;
     }

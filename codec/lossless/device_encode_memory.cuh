@@ -1,5 +1,4 @@
-// What the warps of a block work in that encode a lossless chunk on a device, and what they say of
-// it.
+// The memory of the warps that encode a lossless chunk on a device, and their result.
 #pragma once
 
 #include "codec/entropy/rans/device_choose.cuh"
@@ -10,7 +9,6 @@
 namespace cfck::codec {
 
 inline constexpr unsigned kLosslessPlaces = kFirstValuePlace + kLosslessTables;
-inline constexpr unsigned kMaxEncodeWarps = 16;
 // Values that show whether values repeat.
 inline constexpr unsigned kRepeatSample = 256;
 // Room for layout, choice and tables, and for the states of a segment beside its words.
@@ -34,14 +32,14 @@ struct DeviceLosslessMemory {
   DeviceEncodeTable* tables;  // kLosslessPlaces
 };
 
-// What a segment has.
+// Lengths of the parts of a segment.
 struct DeviceSegmentParts {
   std::uint32_t n_symbols = 0;
   std::uint32_t n_raw = 0;    // with the tail
   std::uint32_t n_coded = 0;  // without tables
 };
 
-// What a warp has found.
+// A warp leaves here what it has found.
 struct DeviceWarpFindings {
   std::uint32_t n_positive_zeros;
   std::uint32_t n_negative_zeros;
@@ -51,7 +49,7 @@ struct DeviceWarpFindings {
   std::uint32_t saved_bits;
 };
 
-// Of each warp.
+// Each warp has one.
 struct DeviceEncodeWarp {
   DeviceWarpFindings found;
   std::uint8_t group[kGroupSize];
@@ -61,7 +59,7 @@ struct DeviceEncodeWarp {
   DeviceTable table;
 };
 
-// Of a block of n_warps.
+// A block of n_warps has one.
 template <unsigned n_warps>
 struct DeviceLosslessShared {
   std::uint32_t counts[kLosslessPlaces * kRansSymbols];
@@ -74,7 +72,7 @@ struct DeviceLosslessShared {
   DeviceEncodeWarp warps[n_warps];
 };
 
-// What becomes of a chunk; the same in all lanes of all warps.
+// All lanes of all warps are told the same of a chunk.
 struct DeviceEncoded {
   bool needs_host = false;
   std::uint32_t n_bytes = 0;  // of the payload

@@ -3,7 +3,7 @@
 // stage `rans`.
 #pragma once
 
-#include "base/simt/warp.cuh"
+#include "codec/common/put_fields_device.cuh"
 #include "codec/lossless/chunk_header.hpp"
 
 namespace cfck::codec {
@@ -16,33 +16,9 @@ struct DeviceSymbolsHeader {
   const SegmentHeader* segments;
 };
 
-// Counts bytes, and writes them where `out` is not nullptr.
-class DeviceHeaderWriter {
- public:
-  CFCK_DEVICE explicit DeviceHeaderWriter(std::uint8_t* out) : out_(out) {}
-
-  CFCK_DEVICE void byte(std::uint32_t value) {
-    if (out_ != nullptr) {
-      out_[n_] = static_cast<std::uint8_t>(value);
-    }
-    ++n_;
-  }
-  CFCK_DEVICE void varint(std::uint32_t value) {
-    for (; value >= 0x80; value >>= 7) {
-      byte(value | 0x80);
-    }
-    byte(value);
-  }
-  CFCK_DEVICE std::uint32_t n_bytes() const { return n_; }
-
- private:
-  std::uint8_t* out_;
-  std::uint32_t n_ = 0;
-};
-
 // Writes the header, where `out` is not nullptr, and returns its length.
 CFCK_DEVICE std::uint32_t write_header(const DeviceSymbolsHeader& header, std::uint8_t* out) {
-  DeviceHeaderWriter to(out);
+  DeviceFieldWriter to(out);
   to.byte(static_cast<std::uint32_t>(ChunkMode::kSymbols));
   to.byte(header.flags);
   const bool has_segments = header.n_segments > 1;

@@ -4,19 +4,18 @@
 #pragma once
 
 #include "base/simt/warp.cuh"
+#include "codec/common/put_fields_device.cuh"
+#include "codec/entropy/rans/section.hpp"
 #include "codec/entropy/rans/tables/choice_costs.hpp"
 #include "codec/entropy/rans/tables/static_tables.hpp"
 
 namespace cfck::codec {
 
-// What the device has in its memory for this.
+// Tables that the device has in its memory for this.
 struct DeviceChoiceTables {
   const std::uint32_t* costs;        // of the frequencies 0 to 4096
   const std::uint16_t* frequencies;  // of all static tables, 32 each, by number
 };
-
-// The places of a codec's tables: those of bins and trailing zero bits, then of values.
-inline constexpr unsigned kFirstDeviceValuePlace = 2;
 
 // Counts of a chunk's symbols, and the tables chosen for them, in shared memory. `counts` are 32
 // for each place.
@@ -25,13 +24,13 @@ struct DeviceChoiceShared {
   std::uint16_t* frequencies;  // likewise
   ValueTables values;
 
-  CFCK_DEVICE unsigned n_places() const { return kFirstDeviceValuePlace + values.n_tables; }
+  CFCK_DEVICE unsigned n_places() const { return kFirstValuePlace + values.n_tables; }
   CFCK_DEVICE std::uint32_t count(unsigned place) const {
     return counts[place * kRansSymbols + simt::lane()];
   }
 };
 
-// What was chosen; the same in all lanes.
+// The choice is the same in all lanes.
 struct DeviceTableChoice {
   std::uint32_t choice = 0;           // the byte of the section
   std::uint64_t explicit_places = 0;  // a bit each
@@ -109,19 +108,6 @@ CFCK_DEVICE unsigned cheapest_table(unsigned n, Cost&& cost) {
   return best;
 }
 
-// The static tables of a chunk, by place.
-struct DeviceStaticChoice {
-  unsigned bins = 0;
-  unsigned zero_bits = 0;
-  unsigned family = 0;
-
-  CFCK_DEVICE unsigned number(unsigned place, const ValueTables& values) const {
-    return place == 0   ? bin_table(bins)
-           : place == 1 ? trailing_zero_table(zero_bits)
-                        : value_table(family, values, place - kFirstDeviceValuePlace);
-  }
-};
-
 class DeviceChooser {
  public:
   CFCK_DEVICE DeviceChooser(const DeviceChoiceShared& shared, const DeviceChoiceTables& tables)
@@ -130,7 +116,7 @@ class DeviceChooser {
   CFCK_DEVICE DeviceTableChoice choose() {
     choose_static();
     DeviceTableChoice chosen;
-    chosen.choice = static_.family | static_.bins << 3 | static_.zero_bits << 6;
+    chosen.choice = static_.family | static_.bins << 3 | static_.trailing_zero_bits << 6;
     std::uint64_t saved = 0;
     for (unsigned place = 0; place < shared_.n_places(); ++place) {
       const std::uint64_t saved_here = fit(place);
@@ -140,7 +126,7 @@ class DeviceChooser {
     if (saved <= kPlaceCost) {
       chosen.explicit_places = 0;
       for (unsigned place = 0; place < shared_.n_places(); ++place) {
-        keep(place, known(static_.number(place, shared_.values)));
+        keep(place, known(static_.table_of(place, shared_.values)));
       }
     }
     simt::sync_warp();
@@ -166,13 +152,13 @@ class DeviceChooser {
     }
     static_.bins =
         cheapest_table(kRansBinTables, [&](unsigned i) { return cost_of(0, bin_table(i)); });
-    static_.zero_bits = cheapest_table(
+    static_.trailing_zero_bits = cheapest_table(
         kRansCleanTables, [&](unsigned i) { return cost_of(1, trailing_zero_table(i)); });
     static_.family = cheapest_table(kRansFamilies, [&](unsigned family) {
       std::uint64_t cost = 0;
       for (unsigned i = 0; i < shared_.values.n_tables; ++i) {
-        if (is_counted(kFirstDeviceValuePlace + i)) {
-          cost += cost_of(kFirstDeviceValuePlace + i, value_table(family, shared_.values, i));
+        if (is_counted(kFirstValuePlace + i)) {
+          cost += cost_of(kFirstValuePlace + i, value_table(family, shared_.values, i));
         }
       }
       return cost;
@@ -181,7 +167,7 @@ class DeviceChooser {
 
   // Keeps the better table of a place, and returns what an explicit one saves: 0 if it is not.
   CFCK_DEVICE std::uint64_t fit(unsigned place) const {
-    const unsigned number = static_.number(place, shared_.values);
+    const unsigned number = static_.table_of(place, shared_.values);
     const std::uint32_t count = shared_.count(place);
     const std::uint64_t known_cost = cost_of(place, number);
     std::uint32_t frequency = known(number);
@@ -200,7 +186,7 @@ class DeviceChooser {
   const DeviceChoiceShared& shared_;
   const DeviceChoiceTables& tables_;
   std::uint64_t counted_ = 0;  // a bit for each place that has some symbol
-  DeviceStaticChoice static_;
+  TableChoice static_;
 };
 
 // Chooses the tables of all places, and fills in their frequencies.
@@ -217,26 +203,14 @@ struct FrequencyStrings {
 // Packs the frequency of each lane's symbol, and returns the number of bytes.
 CFCK_DEVICE std::uint32_t pack_frequencies(std::uint32_t frequency, FrequencyStrings& strings) {
   const unsigned lane = simt::lane();
-  constexpr unsigned kWords = sizeof(strings.words) / 4;
-  simt::sync_warp();
-  for (unsigned i = lane; i < kWords; i += simt::kWarpLanes) {
-    strings.words[i] = 0;
-  }
-  simt::sync_warp();
+  clear_words(strings.words);
   const bool is_listed = lane < kRansSymbols - 1;
   const unsigned length = is_listed && frequency != 0 ? simt::highest_bit(frequency) + 1 : 0;
   const unsigned n = explicit_bits(frequency);
-  const auto put = [&](unsigned at, std::uint32_t bits) {
-    simt::atomic_or(&strings.words[at / 32], bits << at % 32);
-    const std::uint32_t high = at % 32 == 0 ? 0 : bits >> (32 - at % 32);
-    if (high != 0) {
-      simt::atomic_or(&strings.words[at / 32 + 1], high);
-    }
-  };
   const std::uint32_t end = kRansLengthBits * (kRansSymbols - 1) + simt::running_sum(n);
   if (is_listed) {
-    put(kRansLengthBits * lane, length);
-    put(end - n, n == 0 ? 0 : frequency ^ 1u << n);
+    put_bits(strings.words, kRansLengthBits * lane, length);
+    put_bits(strings.words, end - n, n == 0 ? 0 : frequency ^ 1u << n);
   }
   simt::sync_warp();
   return (simt::shuffle(end, simt::kWarpLanes - 1) + 7) / 8;
@@ -265,10 +239,7 @@ CFCK_DEVICE std::uint32_t write_device_tables(const DeviceChoiceShared& shared,
       if (lane == 0) {
         to[at] = static_cast<std::uint8_t>(place);
       }
-      const auto* const bytes = reinterpret_cast<const std::uint8_t*>(strings.words);
-      for (std::uint32_t i = lane; i < n; i += simt::kWarpLanes) {
-        to[at + 1 + i] = bytes[i];
-      }
+      copy_bytes(reinterpret_cast<const std::uint8_t*>(strings.words), n, to + at + 1);
       at += 1 + n;
     }
   }

@@ -8,6 +8,7 @@
 
 #include "base/simt/warp.cuh"
 #include "codec/common/groups.hpp"
+#include "codec/common/put_fields_device.cuh"
 #include "codec/entropy/rans/device_encode_tables.hpp"
 #include "codec/entropy/rans/device_tables.hpp"
 
@@ -175,38 +176,23 @@ template <unsigned n_sets>
 CFCK_DEVICE std::uint32_t pack_states(const DeviceEncodeLanes<n_sets>& lanes,
                                       StateStrings<n_sets>& strings) {
   const unsigned lane = simt::lane();
-  constexpr unsigned kWords = sizeof(strings.words) / 4;
-  for (unsigned i = lane; i < kWords; i += simt::kWarpLanes) {
-    strings.words[i] = 0;
-  }
-  simt::sync_warp();
+  clear_words(strings.words);
   std::uint32_t n_before = StateStrings<n_sets>::kLengthBytes * 8;
   CFCK_UNROLL
   for (unsigned set = 0; set < n_sets; ++set) {
     const std::uint32_t state = lanes.state[set];
     const unsigned length = simt::highest_bit(state);
     const unsigned place = (set * simt::kWarpLanes + lane) * kRansLengthBits;
-    simt::atomic_or(&strings.words[place / 32], (length - kRansStateBits) << place % 32);
+    put_bits(strings.words, place, length - kRansStateBits);
     const std::uint32_t end = n_before + simt::running_sum(length);
-    const std::uint32_t begin = end - length;
-    const std::uint32_t low = state ^ std::uint32_t{1} << length;
-    simt::atomic_or(&strings.words[begin / 32], low << begin % 32);
-    const std::uint32_t high = begin % 32 == 0 ? 0 : low >> (32 - begin % 32);
-    if (high != 0) {
-      simt::atomic_or(&strings.words[begin / 32 + 1], high);
-    }
+    put_bits(strings.words, end - length, state ^ std::uint32_t{1} << length);
     n_before = simt::shuffle(end, simt::kWarpLanes - 1);
   }
   simt::sync_warp();
   return (n_before + 7) / 8;
 }
 
-// Copies n bytes, or 16-bit words, to any address.
-CFCK_DEVICE void copy_bytes(const std::uint8_t* from, std::uint32_t n, std::uint8_t* to) {
-  for (std::uint32_t i = simt::lane(); i < n; i += simt::kWarpLanes) {
-    to[i] = from[i];
-  }
-}
+// Copies n words of 16 bits to any address.
 CFCK_DEVICE void copy_words(const std::uint16_t* from, std::uint32_t n, std::uint8_t* to) {
   for (std::uint32_t i = simt::lane(); i < n; i += simt::kWarpLanes) {
     to[2 * i] = static_cast<std::uint8_t>(from[i]);
@@ -214,30 +200,17 @@ CFCK_DEVICE void copy_words(const std::uint16_t* from, std::uint32_t n, std::uin
   }
 }
 
-// Writes a varint (codec/lossless/spec.md, section 1), by one lane, and returns its length.
-CFCK_DEVICE std::uint32_t put_varint(std::uint32_t value, std::uint8_t* to) {
-  std::uint32_t n = 1;
-  for (std::uint32_t rest = value >> 7; rest != 0; rest >>= 7) {
-    ++n;
-  }
-  if (simt::lane() == 0) {
-    for (std::uint32_t i = 0; i < n; ++i) {
-      to[i] = static_cast<std::uint8_t>((value >> 7 * i & 0x7f) | (i + 1 < n ? 0x80 : 0));
-    }
-  }
-  return n;
-}
-
 // Writes the words, states and streams of the lanes as section 4 has them, and returns their
 // length. Requires: finish_words().
 template <unsigned n_sets>
 CFCK_DEVICE std::uint32_t write_lanes(const DeviceEncodeLanes<n_sets>& lanes,
                                       StateStrings<n_sets>& strings, std::uint8_t* to) {
-  std::uint32_t at = 0;
+  DeviceFieldWriter fields(simt::lane() == 0 ? to : nullptr);
   CFCK_UNROLL
   for (unsigned set = 0; set < n_sets; ++set) {
-    at += put_varint(lanes.n_words(set), to + at);
+    fields.varint(lanes.n_words(set));
   }
+  std::uint32_t at = fields.n_bytes();
   const std::uint32_t n_states = pack_states(lanes, strings);
   copy_bytes(reinterpret_cast<const std::uint8_t*>(strings.words), n_states, to + at);
   at += n_states;

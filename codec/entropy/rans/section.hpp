@@ -40,7 +40,7 @@ struct TableChoice {
   unsigned bins = 0;
   unsigned trailing_zero_bits = 0;
 
-  unsigned table_of(unsigned place, const ValueTables& values) const {
+  constexpr unsigned table_of(unsigned place, const ValueTables& values) const {
     return place == kBinPlace     ? bin_table(bins)
            : place == kCleanPlace ? trailing_zero_table(trailing_zero_bits)
                                   : value_table(family, values, place - kFirstValuePlace);

@@ -33,7 +33,7 @@ CFCK_DEVICE LaneGroup<Format> load_group_of(const typename Format::Word* values,
   return group;
 }
 
-// What a warp finds out about a group; the same in all lanes.
+// A warp finds this out about a group; all lanes have it.
 struct DeviceGroupAnalysis {
   GroupCode code;
   bool has_signs = false;
