@@ -5,14 +5,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "cfck/options.hpp"
+#include "cfck/record.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
+#include "codec/device_encode_plan.hpp"
 
 namespace cfck::codec {
 
@@ -133,6 +136,17 @@ class Decoder {
 // Returns the values of a chunk, which stay until the next call.
 using ReadChunk = std::function<Result<ByteView>()>;
 
+// A sample of the rows of a chunk, evenly spread: row i of it is row i * n_rows / n_sampled.
+struct RowSample {
+  std::uint64_t row_bytes = 0;
+  std::uint64_t n_rows = 0;
+  std::uint64_t n_sampled = 0;
+
+  std::uint64_t offset_bytes(std::uint64_t i) const noexcept {
+    return i * n_rows / n_sampled * row_bytes;
+  }
+};
+
 // Encoders are stateless too. Equal values give equal payloads on every machine, thread count and
 // CPU level; byte planes and masks only with the same version of libzstd.
 class Encoder {
@@ -151,10 +165,15 @@ class Encoder {
   // Returns true for a codec of values against a base: encode() needs ChunkInfo::base.
   virtual bool needs_base() const { return false; }
 
-  // Returns true if a tensor with such a chunk should be tried with this codec too where the
-  // options name none. Errors: those of `read`.
-  virtual Result<bool> may_be_smaller(const ChunkInfo& /*info*/, const ReadChunk& /*read*/) const {
-    return false;
+  // Returns the rows of a chunk that show whether a tensor should be tried with this codec too
+  // where the options name none; by default there are none, and it should not.
+  virtual RowSample rows_to_sample(const ChunkInfo& /*info*/) const { return {}; }
+  // Says whether it should. `hashes` are those of the sampled rows, by hash128().
+  virtual bool may_be_smaller(std::span<const Digest> /*hashes*/) const { return false; }
+
+  // Says how a device encodes a chunk; nothing where it has no kernel for such chunks.
+  virtual std::optional<DeviceEncodePlan> plan_for_device(const ChunkInfo& /*info*/) const {
+    return std::nullopt;
   }
 };
 

@@ -75,4 +75,70 @@ struct Gathers {
   std::uint32_t n_pieces = 0;
 };
 
+// Pieces of a tensor, each of which gets a hash: n_pieces of n_of, evenly spread. Piece i is the
+// one of number i * n_of / n_pieces. Each has piece_bytes, but the last of the tensor may be
+// shorter.
+struct Range {
+  const std::uint8_t* data = nullptr;
+  std::uint64_t n_bytes = 0;  // of the tensor, at least 1
+  std::uint64_t n_of = 0;
+  std::uint32_t piece_bytes = 0;
+  std::uint32_t n_pieces = 0;
+  std::uint32_t first_piece = 0;  // of the piece in `hashes`
+};
+
+// XXH3-128.
+struct RangeHash {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+};
+
+struct Ranges {
+  const Range* ranges = nullptr;
+  RangeHash* hashes = nullptr;  // of each piece
+  std::uint32_t* next = nullptr;
+  std::uint32_t n_ranges = 0;
+  std::uint32_t n_pieces = 0;
+};
+
+// What stands in front of the bytes of a frame: three words, to the second of which the length of
+// these bytes is added.
+struct FrameHeader {
+  std::uint32_t words[3] = {};
+};
+inline constexpr std::uint32_t kFrameHeaderBytes = sizeof(FrameHeader);
+
+// Bytes that kernels put one behind the other, of which the host does not know how many there will
+// be.
+struct Frame {
+  std::uint64_t at = 0;           // where they are
+  std::uint64_t n_bytes = 0;      // with the header; 0: there are none, the host has to make them
+  std::uint64_t hash = 0;         // tiled; 0 at first
+  std::uint32_t first_piece = 0;  // of kHashPieceBytes, of which as many are there as there may be
+};
+
+// Frames to be hashed.
+struct Frames {
+  Frame* frames = nullptr;
+  const std::uint8_t* memory = nullptr;
+  std::uint32_t* next = nullptr;
+  std::uint32_t n_frames = 0;
+  std::uint32_t n_pieces = 0;
+};
+
+// A message (spec/message.md) around payloads that are there already. It is sealed twice: first its
+// chunk table is filled in and `whole` gets its length, and then, when that was hashed, the hash is
+// put behind it.
+struct Message {
+  const Frame* payloads = nullptr;
+  Frame* whole = nullptr;  // without the hash
+  std::uint8_t* memory = nullptr;
+  std::uint64_t most_bytes = 0;   // without the hash: a longer one gets the length 0, and no hash
+  std::uint32_t table_at = 0;     // of the lengths of payloads
+  std::uint32_t payloads_at = 0;  // where the first begins
+  std::uint32_t n_payloads = 0;
+  std::uint32_t has_table = 0;
+  std::uint32_t is_hashed = 0;
+};
+
 }  // namespace cfck::device

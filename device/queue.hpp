@@ -19,7 +19,7 @@ namespace cfck::device {
 struct Launch {
   Kernel kernel = Kernel::kHashExtents;
   std::uint32_t n_items = 0;
-  alignas(8) std::array<std::byte, 64> argument = {};
+  alignas(8) std::array<std::byte, 112> argument = {};
 };
 
 template <class Batch>

@@ -19,6 +19,9 @@ Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,
   if (!mapped.empty()) {
     return mapped.subspan(plan.offset_bytes + offset_bytes, n_bytes);
   }
+  if (plan.on_device != nullptr && offset_bytes + n_bytes <= plan.on_device->first_bytes.size()) {
+    return ByteView(plan.on_device->first_bytes).subspan(offset_bytes, n_bytes);
+  }
   if (memory.values_bytes < n_bytes) {
     memory.values.reset();
     memory.values_bytes = 0;

@@ -13,6 +13,7 @@
 #include "cfck/record.hpp"
 #include "codec/chunk_geometry.hpp"
 #include "codec/lossy.hpp"
+#include "encode/device_tensor.hpp"
 #include "encode/rules/tensor_choice.hpp"
 
 namespace cfck::encode {
@@ -28,7 +29,9 @@ struct EncodePlan {
   TensorChoice choice;
   ChunkGeometry geometry;
   const ByteSource* source = nullptr;
-  std::uint64_t offset_bytes = 0;       // of the tensor in the source
+  std::uint64_t offset_bytes = 0;  // of the tensor in the source
+  // What is known of a tensor that a DeviceEncoder has looked at; nullptr for all others.
+  const DeviceTensor* on_device = nullptr;
   EntropyId entropy = kDefaultEntropy;  // the caller's choice
   EncodeLevel level = EncodeLevel::kDefault;
   // Where the options name no codec, others than those that they ask for may be tried too.

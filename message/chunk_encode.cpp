@@ -13,6 +13,7 @@ void plan_values(const Values& values, encode::EncodePlan& plan) {
                                         values.chunk_elems != 0 ? values.chunk_elems : n_elems);
   plan.source = &values.source;
   plan.offset_bytes = 0;
+  plan.on_device = nullptr;
   plan.entropy = values.entropy;
   plan.level = values.level;
   plan.has_step = false;

@@ -9,11 +9,11 @@
 #include "base/run_guarded.hpp"
 #include "cfck/io.hpp"
 #include "cfck/message.hpp"
-#include "encode/rules/encode_rules.hpp"
 #include "encode/trial/candidates.hpp"
 #include "encode/trial/trial.hpp"
 #include "message/chunk_encode.hpp"
 #include "message/layout.hpp"
+#include "message/plan.hpp"
 #include "message/workspace.hpp"
 
 namespace cfck {
@@ -25,74 +25,6 @@ struct EncodeMemory {
   encode::WorkerMemory worker;
   encode::EncodePlan plan;
 };
-
-TensorOptions tensor_options(const MessageOptions& options) {
-  TensorOptions made;
-  made.codec = options.codec;
-  made.max_abs_error = options.max_abs_error;
-  made.max_rel_error = options.max_rel_error;
-  made.max_sigma_error = options.max_sigma_error;
-  made.per_row = options.per_row;
-  return made;
-}
-
-// Learned steps come with no other choice.
-Result<void> check_alone(const MessageOptions& options) {
-  const bool is_open =
-      options.codec == CodecChoice::kAuto || options.codec == CodecChoice::kSpectral;
-  const bool has_bound = options.max_abs_error || options.max_rel_error || options.max_sigma_error;
-  if (!is_open || has_bound || options.per_row) {
-    return invalid_argument(
-        "learned steps are those of codec spectral, and no other codec or maximum error goes with "
-        "them");
-  }
-  return {};
-}
-
-Result<encode::TensorChoice> choose(const MessageOptions& options, DType dtype,
-                                    const Shape& shape) {
-  if (options.entropy != EntropyId::kZstd && options.entropy != EntropyId::kRans) {
-    return invalid_argument("the entropy stage of a message is zstd or rans");
-  }
-  if (options.learned_steps) {
-    CFCK_TRY(check_alone(options));
-    CFCK_TRY_ASSIGN(encode::TensorChoice choice,
-                    encode::EncodeRules::choose_learned("", dtype, shape, *options.learned_steps));
-    // There is nothing to be found: the step is known.
-    if (const auto open = choice.request->open_step()) {
-      choice.request = choice.request->with_step(open->known);
-    }
-    return choice;
-  }
-  if (options.codec == CodecChoice::kSpectral) {
-    return unsupported(
-        "a message has codec spectral only with learned steps; take codec direct with a maximum "
-        "error, or write a file");
-  }
-  EncodeOptions of_file;
-  of_file.level = options.level;
-  CFCK_TRY_ASSIGN(const encode::EncodeRules rules, encode::EncodeRules::create(of_file));
-  return rules.choose("", dtype, shape, tensor_options(options));
-}
-
-// The header of a raw message of this dtype and shape.
-Result<Header> header_for(DType dtype, const Shape& shape) {
-  if (shape.size() > kMaxRank) {
-    return invalid_argument("a message has at most 64 dimensions, and the tensor has " +
-                            std::to_string(shape.size()));
-  }
-  Header header;
-  header.dtype = dtype;
-  header.rank = shape.size();
-  std::copy(shape.begin(), shape.end(), header.dims.begin());
-  CFCK_TRY_ASSIGN(header.n_elems, n_elems(shape));
-  CFCK_TRY_ASSIGN(header.n_bytes, n_bytes(dtype, shape));
-  return header;
-}
-
-std::uint64_t raw_message_bytes(const Header& header) {
-  return header.size() + header.n_bytes + kHashBytes;
-}
 
 // Copies a payload in pieces. For long ones libc takes an instruction that on some CPUs is ten
 // times slower where source and destination lie alike in their pages, as large buffers do.
@@ -228,12 +160,9 @@ Result<std::uint64_t> encode(const TensorView& tensor, const MessageOptions& opt
   }
   EncodeMemory& memory = MessageMemory::scratch_of(workspace).part<EncodeMemory>();
   const MemorySource source(tensor.data);
-  std::uint64_t chunk_elems =
-      codec::default_chunk_elems(tensor.dtype, tensor.shape, options.chunk_elems);
-  if (choice.request && header.n_elems > chunk_elems) {
-    chunk_elems = choice.request->align_chunks(tensor.dtype, tensor.shape, chunk_elems);
-  }
-  plan_values({tensor.dtype, tensor.shape, source, chunk_elems, options.entropy, options.level},
+  plan_values({tensor.dtype, tensor.shape, source,
+               chunk_elems_for(options, tensor.dtype, tensor.shape, header.n_elems, choice),
+               options.entropy, options.level},
               memory.plan);
   memory.plan.choice = std::move(choice);
   return memory.plan.geometry.n_chunks == 1

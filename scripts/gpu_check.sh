@@ -130,7 +130,7 @@ pytest=("$python" -m pytest -rs -m gpu -p no:cacheprovider -o faulthandler_timeo
 # has a process of its own. The one that takes all memory is left out.
 tests_apart() {
   echo "Each test in a process of its own:"
-  sed -n 's/^def \(test_[a-z_0-9]*\).*/gpu\/test_gpu.py::\1/p' gpu/test_gpu.py | grep -v more_than_the_device_has |
+  for file in gpu/test_gpu.py gpu/test_gpu_save.py; do sed -n "s|^def \(test_[a-z_0-9]*\).*|$file::\1|p" "$file"; done | grep -v more_than_the_device_has |
     within 120 xargs -P 4 -I{} "${pytest[@]}" -q {}
 }
 gpu_tests() (
@@ -146,7 +146,7 @@ benchmark() {
 # In the same build; a skipped test says there why.
 build_cpp_tests() {
   within 200 cmake -S "$root_dir" -B "$build" -DCFCK_BUILD_TESTS=ON -DGTest_DIR="$library_dir/cmake/GTest" &&
-    within 200 cmake --build "$build" --target device_load_test
+    within 200 cmake --build "$build" --target device_load_test device_save_test
 }
 cpp_tests() { build_cpp_tests && within 150 ctest --test-dir "$build" -L gpu --no-tests=error --verbose; }
 # The tests of C++ give every tensor memory of its own, and those of Python do so without torch's cache.
@@ -156,6 +156,13 @@ sanitized() (
   [ -x "$build/tests/simt/device_load_test" ] || build_cpp_tests || code=$?
   CFCK_TEST_REAL_DEVICE=1 within 100 "${sanitizer[@]}" "$build/tests/simt/device_load_test" --gtest_brief=1 \
     --gtest_filter='*DeviceLoad.AllTensors*:*DeviceLoad.LittleMemory*:*DeviceLoad.Boxes*' || code=$?
+  # Warps of a block leave each other what they find in shared memory.
+  for tool in memcheck racecheck; do
+    tool_options=(--tool "$tool")
+    [ -z "$fake_driver" ] || tool_options=()
+    CFCK_TEST_REAL_DEVICE=1 within 60 "${sanitizer[@]}" "${tool_options[@]}" "$build/tests/simt/device_save_test" \
+      --gtest_brief=1 --gtest_filter='DeviceEncodeFile.OfOneChunkEach' || code=$?
+  done
   cd "$root_dir/tests/python" && PYTORCH_NO_CUDA_MEMORY_CACHING=1 within 150 "${sanitizer[@]}" "${pytest[@]}" -q gpu \
     -k "bytes_of_floats or prediction or contraction" || code=$?
   exit $code

@@ -43,7 +43,11 @@ void DigestBuilder::add_edge(std::uint64_t offset_bytes, ByteView edge) {
   }
 }
 
-Digest DigestBuilder::finish() const noexcept { return hash128(std::as_bytes(std::span(leaves_))); }
+Digest DigestBuilder::finish() const noexcept { return digest_of_leaves(leaves_); }
+
+Digest digest_of_leaves(std::span<const Digest> leaves) noexcept {
+  return hash128(std::as_bytes(leaves));
+}
 
 Digest digest_of(ByteView bytes) {
   DigestBuilder builder(bytes.size());

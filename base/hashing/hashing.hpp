@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/names/detail.hpp"
@@ -50,6 +51,9 @@ class DigestBuilder {
   std::vector<Digest> leaves_;
   std::vector<std::byte> pending_;  // of the leaf that add_edge is filling
 };
+
+// Computes the digest of a tensor from the hashes of all of its leaves, by hash128().
+Digest digest_of_leaves(std::span<const Digest> leaves) noexcept;
 
 // Computes the digest of bytes that are all in memory.
 Digest digest_of(ByteView bytes);

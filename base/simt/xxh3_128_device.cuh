@@ -17,7 +17,7 @@ CFCK_DEVICE Hash128 full_product(std::uint64_t a, std::uint64_t b) {
 }
 
 // Up to 16 bytes.
-CFCK_DEVICE_CALL Hash128 xxh3_128_short(const std::uint8_t* data, std::uint32_t n_bytes) {
+CFCK_DEVICE Hash128 xxh3_128_short(const std::uint8_t* data, std::uint32_t n_bytes) {
   const std::uint8_t* const end = data + n_bytes;
   if (n_bytes > 8) {
     const std::uint64_t low = load_64(data, end);
@@ -65,7 +65,7 @@ CFCK_DEVICE void add_mixed_32(Hash128& sum, const std::uint8_t* first, const std
 }
 
 // 17 to 240 bytes.
-CFCK_DEVICE_CALL Hash128 xxh3_128_medium(const std::uint8_t* data, std::uint32_t n_bytes) {
+CFCK_DEVICE Hash128 xxh3_128_medium(const std::uint8_t* data, std::uint32_t n_bytes) {
   const std::uint8_t* const end = data + n_bytes;
   Hash128 sum{n_bytes * Xxh3::kPrime64_1, 0};
   if (n_bytes <= 128) {

@@ -5,7 +5,8 @@
 Values are random, of a spread that differs from row to row. Rates are decoded bytes by seconds,
 medians. Rows `decode` and `small` take files whose bytes are on the device, several copies in
 turn, and judge the time of the kernels; row `opening` takes single chunks, and judges what they
-cost before the first group; row `load` takes files in the page cache, and judges whole calls.
+cost before the first group; rows `load` and `save` take files in the page cache, and judge whole
+calls.
 Results are written after every file, so that a run that is cut off leaves some.
 """
 
@@ -94,6 +95,18 @@ class Gpu(Benchmark):
 
         loading.load_all(self.context)
 
+    def encode(self) -> None:
+        """Messages of tensors on the device."""
+        from gpu import encoding
+
+        encoding.encode_all(self.context)
+
+    def save(self) -> None:
+        """Files of tensors on the device."""
+        from gpu import saving
+
+        saving.save_all(self.context)
+
     def nvcomp(self) -> None:
         """Codecs of nvCOMP."""
         from gpu import codecs
@@ -106,6 +119,8 @@ class Gpu(Benchmark):
         "small": small,
         "opening": opening,
         "load": load,
+        "encode": encode,
+        "save": save,
         "nvcomp": nvcomp,
     }
 

@@ -63,6 +63,19 @@ LOADS: list[Column] = [
     ("GB/s", "rate", _rate),
     ("of the pinned copy", "pinned_share", _fraction),
 ]
+ENCODES: list[Column] = [
+    ("tensor", "subject", _plain),
+    ("ratio", "ratio", _fraction),
+    ("ms", "seconds", _milliseconds),
+    ("whole call, GB/s", "rate", _rate),
+]
+SAVES: list[Column] = [
+    ("tensors", "subject", _plain),
+    ("way", "way", _plain),
+    ("ms", "seconds", _milliseconds),
+    ("GB/s", "rate", _rate),
+    ("file, MB", "stored_bytes", _megabytes),
+]
 CODECS: list[Column] = [
     ("values", "subject", _plain),
     ("codec", "codec", _plain),
@@ -80,6 +93,8 @@ class Results:
     decodes: list[Row] = field(default_factory=list)
     kernels: list[Row] = field(default_factory=list)
     loads: list[Row] = field(default_factory=list)
+    encodes: list[Row] = field(default_factory=list)
+    saves: list[Row] = field(default_factory=list)
     codecs: list[Row] = field(default_factory=list)
 
     def tables(self) -> list[str]:
@@ -88,6 +103,8 @@ class Results:
             ("Compressed bytes on the device", DECODES, self.decodes),
             ("What the device does in a call", KERNELS, self.kernels),
             ("Loads from the page cache", LOADS, self.loads),
+            ("Messages made on the device", ENCODES, self.encodes),
+            ("Saves to the page cache", SAVES, self.saves),
             ("nvCOMP on the same values", CODECS, self.codecs),
         ]
         lines: list[str] = []

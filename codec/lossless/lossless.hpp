@@ -22,6 +22,7 @@ class LosslessEncoder final : public Encoder {
   Result<void> encode(const ChunkInfo& info, ByteView values, Scratch& scratch,
                       EncodedChunk& out) const override;
   std::uint32_t max_overhead_bytes() const override;
+  std::optional<DeviceEncodePlan> plan_for_device(const ChunkInfo& info) const override;
 };
 
 // Checks a chunk, for both sides. Errors: kUnsupported, kInvalidArgument.

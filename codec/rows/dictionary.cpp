@@ -114,23 +114,37 @@ void encode_other(const OtherChunk& other, EncodedChunk& out) {
   out.body_bytes = static_cast<std::uint32_t>(out.payload.size());
 }
 
-Result<bool> rows_repeat(const ChunkInfo& info, const ReadChunk& read) {
+RowSample rows_to_sample(const ChunkInfo& info) {
   const std::optional<RowGeometry> rows = row_geometry(info);
   if (!rows || rows->row_bytes < kLeastRowBytes || rows->n_rows <= kRepeatedInSample) {
+    return {};
+  }
+  return {rows->row_bytes, rows->n_rows, std::min(kSampledRows, rows->n_rows)};
+}
+
+bool rows_repeat(std::span<const Digest> hashes) {
+  std::array<Digest, kSampledRows> sorted;
+  if (hashes.empty() || hashes.size() > sorted.size()) {
+    return false;
+  }
+  const auto end = std::copy(hashes.begin(), hashes.end(), sorted.begin());
+  std::sort(sorted.begin(), end);
+  const auto n_different =
+      static_cast<std::uint64_t>(std::unique(sorted.begin(), end) - sorted.begin());
+  return hashes.size() >= n_different + kRepeatedInSample;
+}
+
+Result<bool> rows_repeat(const ChunkInfo& info, const ReadChunk& read) {
+  const RowSample sample = rows_to_sample(info);
+  if (sample.n_sampled == 0) {
     return false;
   }
   CFCK_TRY_ASSIGN(const ByteView values, read());
-  const std::uint64_t n = std::min(kSampledRows, rows->n_rows);
-  std::array<std::uint64_t, kSampledRows> hashes;
-  for (std::uint64_t i = 0; i < n; ++i) {
-    const std::uint64_t row = i * rows->n_rows / n;
-    hashes[i] = detail::hash64(values.subspan(row * rows->row_bytes, rows->row_bytes));
+  std::array<Digest, kSampledRows> hashes;
+  for (std::uint64_t i = 0; i < sample.n_sampled; ++i) {
+    hashes[i] = detail::hash128(values.subspan(sample.offset_bytes(i), sample.row_bytes));
   }
-  const auto end = hashes.begin() + static_cast<std::ptrdiff_t>(n);
-  std::sort(hashes.begin(), end);
-  const auto n_different =
-      static_cast<std::uint64_t>(std::unique(hashes.begin(), end) - hashes.begin());
-  return n >= n_different + kRepeatedInSample;
+  return rows_repeat(std::span(hashes).first(sample.n_sampled));
 }
 
 }  // namespace cfck::codec

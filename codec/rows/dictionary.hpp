@@ -53,7 +53,12 @@ Result<void> encode_dictionary(const ChunkInfo& info, const Numbering& rows,
 // Makes the payload of a chunk that `other` has as a whole.
 void encode_other(const OtherChunk& other, EncodedChunk& out);
 
-// Whether a sample of the rows repeats. Errors: those of `read`.
+// Returns the rows of a chunk that show whether its rows repeat; none where it has no rows, or too
+// few.
+RowSample rows_to_sample(const ChunkInfo& info);
+// Whether rows of a sample with these hashes repeat.
+bool rows_repeat(std::span<const Digest> hashes);
+// Whether those of a sample of the chunk do. Errors: those of `read`.
 Result<bool> rows_repeat(const ChunkInfo& info, const ReadChunk& read);
 
 }  // namespace cfck::codec

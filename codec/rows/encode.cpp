@@ -60,8 +60,12 @@ std::uint32_t RowsEncoder::max_overhead_bytes() const {
   return find_encoder(CodecId::kLossless)->max_overhead_bytes();
 }
 
-Result<bool> RowsEncoder::may_be_smaller(const ChunkInfo& info, const ReadChunk& read) const {
-  return rows_repeat(info, read);
+RowSample RowsEncoder::rows_to_sample(const ChunkInfo& info) const {
+  return codec::rows_to_sample(info);
+}
+
+bool RowsEncoder::may_be_smaller(std::span<const Digest> hashes) const {
+  return rows_repeat(hashes);
 }
 
 CodecEncoders rows_encoders() noexcept {

@@ -19,7 +19,8 @@ class RowsEncoder final : public Encoder {
   Result<void> encode(const ChunkInfo& info, ByteView values, Scratch& scratch,
                       EncodedChunk& out) const override;
   std::uint32_t max_overhead_bytes() const override;
-  Result<bool> may_be_smaller(const ChunkInfo& info, const ReadChunk& read) const override;
+  RowSample rows_to_sample(const ChunkInfo& info) const override;
+  bool may_be_smaller(std::span<const Digest> hashes) const override;
 };
 
 // The request of codec rows, which has no options of its own.

@@ -215,7 +215,7 @@ Result<void> CudaQueue::wait(std::uint64_t mark) {
   const DriverResult result = driver_.EventSynchronize(found->second);
   resources_.events.push_back(found->second);
   marks_.erase(found);
-  return check(result, "decode");
+  return check(result, "finish its work");
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ inline constexpr const char* kDeviceCodeEntry = "cfck_device_code";
 inline constexpr const char* kDeviceCodeFile = "libcfck_cuda.so";
 
 // To be raised when a parameter of a kernel or a structure it reads changes.
-inline constexpr int kDeviceInterface = 4;
+inline constexpr int kDeviceInterface = 5;
 
 // Returns what the library and its device code must have in common: the version, the interface, and
 // the sizes of the structures that kernels read.

@@ -2,6 +2,7 @@
 
 #include "cfck/version.hpp"
 #include "codec/device_batch.hpp"
+#include "codec/device_encode_batch.hpp"
 #include "codec/entropy/rans/device_tables.hpp"
 #include "cuda/host/device_code.hpp"
 #include "device/batches.hpp"
@@ -17,7 +18,9 @@ const char* device_code_build() {
     for (const std::size_t size :
          {sizeof(codec::DeviceChunk), sizeof(codec::DeviceParameters), sizeof(codec::DeviceBatch),
           sizeof(device::Extent), sizeof(device::Copy), sizeof(device::Gather),
-          sizeof(codec::DeviceTable)}) {
+          sizeof(codec::DeviceTable), sizeof(codec::DeviceEncodeBatch),
+          sizeof(codec::DeviceEncodeChunk), sizeof(device::Range), sizeof(device::Frame),
+          sizeof(device::Message)}) {
       build += " " + std::to_string(size);
     }
     return build;

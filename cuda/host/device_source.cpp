@@ -11,7 +11,7 @@ Result<std::unique_ptr<DeviceSource>> DeviceSource::open(int device, const void*
   return run_guarded([&]() -> Result<std::unique_ptr<DeviceSource>> {
     CFCK_TRY_ASSIGN(CudaDevice* const on, open_device(device));
     if (n_bytes != 0) {
-      CFCK_TRY(check_memory(*on, data, "the memory of the file"));
+      CFCK_TRY(check_memory(*on, data, "the memory of the source"));
     }
     return std::unique_ptr<DeviceSource>(
         new DeviceSource(device, static_cast<const std::byte*>(data), n_bytes));

@@ -36,6 +36,8 @@ inline constexpr KernelForms kKernelForms[device::kKernels] = {
 #define CFCK_DECODER(codec, Codec, dtype, Dtype, warps, blocks, team_blocks) \
   {{"cfck_" #codec "_" #dtype, #codec "_kernels", warps, blocks},            \
    {"cfck_" #codec "_team_" #dtype, #codec "_team_kernels", kWarpsOfTeam, team_blocks}},
+#define CFCK_ENCODER(codec, Codec, dtype, Dtype, warps, blocks) \
+  {{}, {"cfck_encode_" #codec "_" #dtype, "encode_" #codec "_kernels", warps, blocks}},
 #include "device/kernels.inc"
 #undef CFCK_EACH_Warp
 #undef CFCK_EACH_Block

@@ -1,6 +1,6 @@
 // Kernels for bytes as they are stored: hashes of extents, copies, repeated values, and elements of
 // views (device/kernels.inc).
-#include "cuda/kernels/byte_batches.cuh"
+#include "cuda/kernels/frame_batches.cuh"
 #include "cuda/kernels/launch_shapes.hpp"
 
 namespace cfck::cuda {

@@ -35,4 +35,10 @@ inline constexpr unsigned kDirectTeamBlocksThatFit = 3;
 inline constexpr unsigned kDirectTeamBlocksThatFit = kDirectTeamBlocks;
 #endif
 
+// A block encodes a chunk, of which one of the usual length has four segments, that are split and
+// coded by a warp each; all eight of them analyse its groups. There is hardly memory for two blocks
+// on each multiprocessor, a megabyte for a chunk, so that each thread may have 128 registers.
+inline constexpr unsigned kEncodeWarpsPerBlock = 8;
+inline constexpr unsigned kEncodeBlocks = 2;
+
 }  // namespace cfck::cuda

@@ -1,5 +1,5 @@
 // Kernels of the lossless codec that give each chunk a warp (device/kernels.inc).
-#include "codec/lossless/team_device.cuh"
+#include "codec/lossless/device/team_device.cuh"
 #include "cuda/kernels/decode_batch.cuh"
 
 namespace cfck::cuda {

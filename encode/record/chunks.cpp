@@ -31,6 +31,33 @@ Result<SealedChunk> RecordEncoder::seal_raw(const ChosenRecord& record, std::uin
   return sealed;
 }
 
+SealedChunk RecordEncoder::seal_made(const MadeChunk& made) {
+  SealedChunk sealed;
+  sealed.coded.payload = payloads_.take();
+  sealed.coded.payload.assign(made.payload.begin(), made.payload.end());
+  sealed.coded.body_bytes = static_cast<std::uint32_t>(made.payload.size());
+  sealed.hash = made.hash;
+  return sealed;
+}
+
+Result<RecordEncoder::ChunkResult> RecordEncoder::take_made(const MadeChunk& made) {
+  ChunkResult result;
+  result.sealed = seal_made(made);
+  result.is_made = true;
+  return result;
+}
+
+Result<std::optional<RecordEncoder::SingleResult>> RecordEncoder::choose_made(
+    const SingleRecord& record, WorkerMemory& memory) {
+  std::optional<SingleResult> result;
+  CFCK_TRY_ASSIGN(std::optional<SingleChoice> choice,
+                  choose_lossless(record.plan, costs_, record.made->payload.size(), memory));
+  if (choice) {
+    result.emplace(SingleResult{*std::move(choice), seal_made(*record.made), true});
+  }
+  return result;
+}
+
 void RecordEncoder::reuse(SealedChunk& sealed) {
   if (sealed.coded.payload.capacity() != 0) {
     payloads_.give_back(std::move(sealed.coded.payload));
@@ -42,6 +69,12 @@ void RecordEncoder::reuse(SealedChunk& sealed) {
 
 Result<RecordEncoder::SingleResult> RecordEncoder::encode_single(const SingleRecord& record,
                                                                  WorkerMemory& memory) {
+  if (record.made) {
+    CFCK_TRY_ASSIGN(std::optional<SingleResult> made, choose_made(record, memory));
+    if (made) {
+      return *std::move(made);
+    }
+  }
   SingleResult result;
   CFCK_TRY_ASSIGN(const ByteView values, read_chunk(record.plan, 0, memory));
   CFCK_TRY_ASSIGN(result.choice, choose_for_values(record.plan, costs_, values, memory));
@@ -67,7 +100,9 @@ Result<RecordEncoder::ChunkResult> RecordEncoder::encode_coded(ChunkedRecord& re
   CFCK_TRY_ASSIGN(const ChunkTrial trial,
                   encode_chunk(record.plan, record.candidate, chunk, values, memory));
   result.errors = trial.errors;
-  result.edges = hash_leaves(record.digest, record.offset_bytes(chunk), trial.decoded);
+  if (!record.has_digest()) {
+    result.edges = hash_leaves(record.digest, record.offset_bytes(chunk), trial.decoded);
+  }
   if (record.base_digest && needs_base(record.candidate)) {
     CFCK_TRY_ASSIGN(const ByteView base,
                     base_values(record.plan, record.offset_bytes(chunk), values.size(), memory));
@@ -92,7 +127,9 @@ Result<RecordEncoder::ChunkResult> RecordEncoder::take_raw(ChunkedRecord& record
   CFCK_TRY_ASSIGN(result.sealed, seal_raw(record.chosen(), chunk, in_place, [&](MutableBytes to) {
                     return naming(plan.source->read_at(place, to), plan);
                   }));
-  result.edges = hash_leaves(record.digest, record.offset_bytes(chunk), result.sealed.raw);
+  if (!record.has_digest()) {
+    result.edges = hash_leaves(record.digest, record.offset_bytes(chunk), result.sealed.raw);
+  }
   return result;
 }
 

@@ -19,6 +19,7 @@ struct RecordEncoder::ChunkResult {
   LeafEdges edges;
   LeafEdges base_edges;       // of what it is stored against, where the record builds its digest
   codec::ErrorTotals errors;  // for lossy codecs
+  bool is_made = false;       // by a device
   // Estimated, while it is open whether differences are smaller; absent where these are so few that
   // the estimate is hardly needed.
   std::optional<std::uint64_t> lossless_bytes;
@@ -37,6 +38,12 @@ struct RecordEncoder::AgainstBase {
 struct RecordEncoder::ChunkedRecord {
   ChunkedRecord(std::uint32_t record, EncodePlan encode_plan)
       : number(record), plan(std::move(encode_plan)), digest(plan.geometry.n_bytes) {}
+
+  // Whether the digest follows from what is known of the tensor: then chunks are not hashed.
+  bool has_digest() const { return plan.on_device != nullptr && candidate.lossy == nullptr; }
+  Digest finished_digest() const {
+    return has_digest() ? digest_of_leaves(plan.on_device->leaves) : digest.finish();
+  }
 
   ChosenRecord chosen() const { return {number, plan, candidate}; }
   std::uint64_t n_chunks() const { return plan.geometry.n_chunks; }
@@ -71,12 +78,14 @@ struct RecordEncoder::ChunkedRecord {
 struct RecordEncoder::SingleRecord {
   const std::uint32_t number;
   const EncodePlan plan;
+  std::optional<MadeChunk> made;  // by a device
 };
 
 // The decision and the encoding in one.
 struct RecordEncoder::SingleResult {
   SingleChoice choice;
   SealedChunk sealed;
+  bool is_made = false;  // by a device
 };
 
 }  // namespace cfck::encode

@@ -6,13 +6,31 @@
 #include "encode/trial/against_base.hpp"
 
 namespace cfck::encode {
+namespace {
+
+// Whether chunks of a candidate are those that a DeviceEncoder makes in advance.
+bool is_made_by_device(const Candidate& candidate) {
+  return candidate.codec == CodecId::kLossless && candidate.entropy == EntropyId::kRans &&
+         candidate.lossy == nullptr;
+}
+
+}  // namespace
 
 RecordEncoder::RecordEncoder(RecordSink& sink, const FrameCosts& costs, unsigned threads)
     : sink_(sink), costs_(costs), executor_(std::make_unique<Executor>(threads)) {}
 
 RecordEncoder::~RecordEncoder() = default;
 
+void RecordEncoder::use_device(DeviceEncoder& device) {
+  device_ = &device;
+  // Workers copy what the device has made.
+  device.set_release([this] { return executor_->drain(); });
+}
+
 Result<void> RecordEncoder::drain() {
+  while (!waiting_.empty()) {
+    CFCK_TRY(encode_first_waiting());
+  }
   CFCK_TRY(executor_->drain());
   executor_->release();
   buffers_.clear();
@@ -21,15 +39,42 @@ Result<void> RecordEncoder::drain() {
 }
 
 Result<void> RecordEncoder::encode(std::uint32_t number, EncodePlan plan) {
+  const bool is_taken = device_ != nullptr && device_->takes(plan);
+  if (is_taken) {
+    device_->add(number, plan);
+  } else if (waiting_.empty()) {
+    return encode_now(number, std::move(plan));
+  }
+  waiting_.emplace_back(number, std::move(plan));
+  while (!waiting_.empty() && device_->has_enough()) {
+    CFCK_TRY(encode_first_waiting());
+  }
+  return {};
+}
+
+Result<void> RecordEncoder::encode_first_waiting() {
+  auto [number, plan] = std::move(waiting_.front());
+  waiting_.pop_front();
+  return encode_now(number, std::move(plan));
+}
+
+Result<void> RecordEncoder::encode_now(std::uint32_t number, EncodePlan plan) {
   if (plan.geometry.n_chunks == 1) {
     return submit_single(number, std::move(plan));
   }
   const auto record = std::make_shared<ChunkedRecord>(number, std::move(plan));
   CFCK_TRY_ASSIGN(const bool is_encoded, encode_against_base(record));
-  if (is_encoded) {
-    return {};
+  if (!is_encoded) {
+    CFCK_TRY(choose(record));
+    CFCK_TRY(encode_chunks(record));
   }
-  CFCK_TRY(choose(record));
+  if (device_ != nullptr) {
+    device_->end(number);
+  }
+  return {};
+}
+
+Result<void> RecordEncoder::encode_chunks(const SharedRecord& record) {
   if (record->undecided) {
     return submit_undecided(record);
   }
@@ -37,7 +82,11 @@ Result<void> RecordEncoder::encode(std::uint32_t number, EncodePlan plan) {
 }
 
 Result<void> RecordEncoder::submit_single(std::uint32_t number, EncodePlan plan) {
-  const auto record = std::make_shared<SingleRecord>(SingleRecord{number, std::move(plan)});
+  const auto record = std::make_shared<SingleRecord>(SingleRecord{number, std::move(plan), {}});
+  if (device_ != nullptr) {
+    CFCK_TRY_ASSIGN(record->made, device_->take(number, 0, record->plan));
+    device_->end(number);
+  }
   return executor_->submit(
       [this, record](WorkerMemory& memory) { return encode_single(*record, memory); },
       [this, record](SingleResult result) { return write_single(*record, std::move(result)); });
@@ -92,6 +141,10 @@ Result<std::vector<std::uint64_t>> RecordEncoder::measure(const SharedRecord& re
 
 Result<void> RecordEncoder::digest_only(std::uint32_t number, EncodePlan plan) {
   const auto record = std::make_shared<ChunkedRecord>(number, std::move(plan));
+  if (record->has_digest()) {
+    sink_.set_digest(number, record->finished_digest());
+    return progress_.advance(record->plan.name, record->plan.geometry.n_bytes);
+  }
   return executor_->submit_chunks(
       record->n_chunks(),
       [record](std::uint64_t chunk, WorkerMemory& memory) -> Result<LeafEdges> {
@@ -111,8 +164,14 @@ Result<void> RecordEncoder::submit_raw(const SharedRecord& record) {
 }
 
 Result<void> RecordEncoder::submit_coded(const SharedRecord& record, std::uint64_t chunk) {
+  std::optional<MadeChunk> made;
+  if (device_ != nullptr && is_made_by_device(record->candidate)) {
+    CFCK_TRY_ASSIGN(made, device_->take(record->number, chunk, record->plan));
+  }
   return executor_->submit(
-      [this, record, chunk](WorkerMemory& memory) { return encode_coded(*record, chunk, memory); },
+      [this, record, chunk, made](WorkerMemory& memory) {
+        return made ? take_made(*made) : encode_coded(*record, chunk, memory);
+      },
       [this, record, chunk](ChunkResult result) { return take(record, chunk, std::move(result)); });
 }
 
@@ -162,6 +221,7 @@ Result<void> RecordEncoder::write_single(const SingleRecord& record, SingleResul
   reuse(result.sealed);
   sink_.end_record(chosen, choice.errors);
   sink_.set_digest(record.number, choice.digest);
+  count_on_device(record.plan, record.plan.geometry.n_bytes, result.is_made);
   if (choice.base_digest) {
     sink_.set_base_digest(record.number, *choice.base_digest);
   }
@@ -224,6 +284,7 @@ Result<void> RecordEncoder::write_raw_now(const SharedRecord& record) {
 Result<void> RecordEncoder::write(ChunkedRecord& record, ChunkResult& result) {
   CFCK_TRY(sink_.add_chunk(record.chosen(), record.next, result.sealed));
   reuse(result.sealed);
+  count_on_device(record.plan, record.plan.geometry.bytes_of(record.next), result.is_made);
   record.errors.add(result.errors);
   if (record.next + 1 == record.n_chunks()) {
     sink_.end_record(record.chosen(), record.errors);
@@ -246,12 +307,18 @@ Result<void> RecordEncoder::set_base_digest(const ChunkedRecord& record) {
   return {};
 }
 
+void RecordEncoder::count_on_device(const EncodePlan& plan, std::uint64_t n_bytes, bool is_made) {
+  if (device_ != nullptr && device_->is_on_device(*plan.source)) {
+    device_->count(n_bytes, is_made);
+  }
+}
+
 Result<void> RecordEncoder::finish_chunk(ChunkedRecord& record, const LeafEdges& edges) {
   add_edges(record.digest, edges);
   const std::uint64_t n_bytes = record.plan.geometry.bytes_of(record.next);
   record.next += 1;
   if (record.next == record.n_chunks()) {
-    sink_.set_digest(record.number, record.digest.finish());
+    sink_.set_digest(record.number, record.finished_digest());
   }
   return progress_.advance(record.plan.name, n_bytes);
 }

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/memory_pool.hpp"
+#include "encode/device/device_encoder.hpp"
 #include "encode/executor.hpp"
 #include "encode/leaf_edges.hpp"
 #include "encode/progress.hpp"
@@ -24,10 +28,15 @@ class RecordEncoder {
   RecordEncoder(RecordSink& sink, const FrameCosts& costs, unsigned threads);
   ~RecordEncoder();
 
+  // Has chunks of tensors that `device` takes encoded there. It must outlive the encoder. To be
+  // called before the first tensor.
+  void use_device(DeviceEncoder& device);
+
   // Counts the bytes of tensors that were encoded, or needed no encoding.
   Progress& progress() noexcept { return progress_; }
 
-  // Encodes a tensor that has at least one element; the sink has all of it after drain().
+  // Encodes a tensor that has at least one element; the sink has all of it after drain(). With a
+  // device it may wait for others, so that the device gets many at once.
   Result<void> encode(std::uint32_t record, EncodePlan plan);
   // Only computes the digest, for aliases.
   Result<void> digest_only(std::uint32_t record, EncodePlan plan);
@@ -47,6 +56,9 @@ class RecordEncoder {
   struct AgainstBase;
   using SharedRecord = std::shared_ptr<ChunkedRecord>;
 
+  Result<void> encode_first_waiting();
+  Result<void> encode_now(std::uint32_t number, EncodePlan plan);
+  Result<void> encode_chunks(const SharedRecord& record);
   Result<void> submit_single(std::uint32_t number, EncodePlan plan);
   // Sets the candidate of the record: the chosen one, or the one that raw still competes with.
   Result<void> choose(const SharedRecord& record);
@@ -74,16 +86,23 @@ class RecordEncoder {
   Result<void> set_base_digest(const ChunkedRecord& record);
 
   Result<void> finish_chunk(ChunkedRecord& record, const LeafEdges& edges);
+  void count_on_device(const EncodePlan& plan, std::uint64_t n_bytes, bool is_made);
 
   // These are called on any thread.
   Result<SingleResult> encode_single(const SingleRecord& record, WorkerMemory& memory);
   // Encodes a chunk with the candidate of its record.
   Result<ChunkResult> encode_coded(ChunkedRecord& record, std::uint64_t chunk,
                                    WorkerMemory& memory);
+  // Takes a chunk that the device has encoded.
+  Result<ChunkResult> take_made(const MadeChunk& made);
+  // Chooses with what the device has made of the only chunk; nothing where the host has to encode
+  // it.
+  Result<std::optional<SingleResult>> choose_made(const SingleRecord& record, WorkerMemory& memory);
   // Takes the values of a chunk unchanged.
   Result<ChunkResult> take_raw(ChunkedRecord& record, std::uint64_t chunk);
   // Takes the payload out of memory.encoded, which gets other memory for the next one.
   SealedChunk seal_coded(const ChosenRecord& record, std::uint64_t chunk, WorkerMemory& memory);
+  SealedChunk seal_made(const MadeChunk& made);
   // `in_place` is empty where the source is not in memory; then `read` fills the values.
   Result<SealedChunk> seal_raw(const ChosenRecord& record, std::uint64_t chunk, ByteView in_place,
                                const std::function<Result<void>(MutableBytes)>& read);
@@ -95,6 +114,8 @@ class RecordEncoder {
   MemoryPool<std::vector<std::byte>> payloads_;
   Progress progress_;
   std::map<std::uint32_t, LosslessReason> kept_lossless_;
+  DeviceEncoder* device_ = nullptr;
+  std::deque<std::pair<std::uint32_t, EncodePlan>> waiting_;  // for the device to have enough
   std::unique_ptr<Executor> executor_;  // goes first: its work uses all of the above
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "encode/trial/against_base.hpp"
+#include "encode/trial/probes.hpp"
 #include "encode/trial/trial.hpp"
 
 namespace cfck::encode {
@@ -14,13 +15,6 @@ namespace {
 // Longer records gain hundredths of a per cent from a second stage, and take half the
 // time again.
 constexpr std::uint64_t kMaxElemsTriedTwice = std::uint64_t{1} << 15;
-// Number of values from which the bits of each value of a long record are estimated.
-constexpr std::uint64_t kProbeElems = 4096;
-
-EntropyId wanted_stage(const EncodePlan& plan) {
-  return codec::find_encoder(exact_codec(plan.choice.codec))->entropy_for(plan.dtype, plan.entropy);
-}
-
 // The entropy stages to compare. Where rans is wanted, short records are tried with zstd too,
 // since the states of the lanes matter most there; archive tries it for all records, fast for
 // none.
@@ -62,7 +56,7 @@ Result<bool> probe_prefers_zstd(const EncodePlan& plan, WorkerMemory& memory) {
   if (plan.level != EncodeLevel::kDefault || wanted_stage(plan) != EntropyId::kRans) {
     return false;
   }
-  const std::uint64_t n_elems = std::min(kProbeElems, plan.geometry.elems_of(0));
+  const std::uint64_t n_elems = probed_elems(plan);
   CFCK_TRY_ASSIGN(
       const ByteView values,
       naming(read_values(plan, 0, n_elems * bits_per_element(plan.dtype) / 8, memory), plan));
@@ -202,9 +196,8 @@ class OtherCodecs {
     if (encoder == nullptr || encoder->needs_base()) {
       return {};
     }
-    CFCK_TRY_ASSIGN(const bool is_tried,
-                    any_chunk([&](const codec::ChunkInfo& info, const codec::ReadChunk& read) {
-                      return encoder->may_be_smaller(info, read);
+    CFCK_TRY_ASSIGN(const bool is_tried, any_chunk([&](std::uint64_t chunk) {
+                      return rows_say_yes(id, *encoder, chunk);
                     }));
     if (is_tried) {
       found.push_back({id, entropy_, plan_.level});
@@ -218,9 +211,9 @@ class OtherCodecs {
       return {};
     }
     const codec::LossyRecord record = lossy_record(plan_, costs_, entropy_, plan_.level);
-    CFCK_TRY_ASSIGN(const bool is_tried,
-                    any_chunk([&](const codec::ChunkInfo& info, const codec::ReadChunk& read) {
-                      return encoder->may_be_smaller(record, info, read);
+    CFCK_TRY_ASSIGN(const bool is_tried, any_chunk([&](std::uint64_t chunk) {
+                      return encoder->may_be_smaller(record, sampled_chunk_info(plan_, chunk),
+                                                     [this, chunk] { return read(chunk); });
                     }));
     if (!is_tried) {
       return {};
@@ -236,24 +229,32 @@ class OtherCodecs {
   // Whether `asks` says yes to one of the chunks.
   template <class Asks>
   Result<bool> any_chunk(Asks&& asks) {
-    const std::uint64_t n_chunks = plan_.geometry.n_chunks;
-    const std::uint64_t chunks[] = {0, n_chunks / 2, n_chunks - 1};
-    for (std::size_t i = 0; i < std::size(chunks); ++i) {
-      if (i > 0 && chunks[i] == chunks[i - 1]) {
-        continue;
-      }
-      const codec::ChunkInfo info{.dtype = plan_.dtype,
-                                  .entropy = entropy_,
-                                  .n_elems = plan_.geometry.elems_of(chunks[i]),
-                                  .shape = plan_.shape,
-                                  .first_elem = chunks[i] * plan_.geometry.chunk_elems,
-                                  .level = plan_.level};
-      CFCK_TRY_ASSIGN(const bool is_yes, asks(info, [&] { return read(chunks[i]); }));
+    for (const std::uint64_t chunk : sampled_chunks(plan_)) {
+      CFCK_TRY_ASSIGN(const bool is_yes, asks(chunk));
       if (is_yes) {
         return true;
       }
     }
     return false;
+  }
+
+  Result<bool> rows_say_yes(CodecId id, const codec::Encoder& encoder, std::uint64_t chunk) {
+    const codec::RowSample rows = encoder.rows_to_sample(sampled_chunk_info(plan_, chunk));
+    if (rows.n_sampled == 0) {
+      return false;
+    }
+    const DeviceTensor* const device = plan_.on_device;
+    const bool is_same = device != nullptr && device->chunk_elems == plan_.geometry.chunk_elems;
+    const SampledRows* const known = is_same ? device->find_sample(id, chunk) : nullptr;
+    if (known != nullptr) {
+      return encoder.may_be_smaller(known->hashes);
+    }
+    CFCK_TRY_ASSIGN(const ByteView values, read(chunk));
+    hashes_.resize(rows.n_sampled);
+    for (std::uint64_t i = 0; i < rows.n_sampled; ++i) {
+      hashes_[i] = detail::hash128(values.subspan(rows.offset_bytes(i), rows.row_bytes));
+    }
+    return encoder.may_be_smaller(hashes_);
   }
 
   // Into memory of its own: the caller may hold the values of a chunk in the worker's.
@@ -272,9 +273,15 @@ class OtherCodecs {
   const EntropyId entropy_;
   const CheckCancelled& check_cancelled_;
   std::vector<std::byte> values_;
+  std::vector<Digest> hashes_;
 };
 
 }  // namespace
+
+bool has_one_stage(const EncodePlan& plan, EntropyId stage) {
+  const ShortList<EntropyId, 2> stages = stages_to_try(plan);
+  return stages.size() == 1 && stages.front() == stage;
+}
 
 Candidate lossless_candidate(const EncodePlan& plan, EntropyId entropy) {
   return {exact_codec(plan.choice.codec), entropy, plan.level};
@@ -306,8 +313,7 @@ Result<Candidates> candidates_for(const EncodePlan& plan, const FrameCosts& cost
   if (const std::optional<Candidate> against = base_candidate(plan)) {
     found.list.push_back(*against);
   }
-  if (plan.tries_others && plan.choice.codec == CodecChoice::kAuto && !plan.has_step &&
-      plan.level != EncodeLevel::kFast) {
+  if (tries_other_codecs(plan)) {
     CFCK_TRY(OtherCodecs(plan, costs, memory, first_chunk, check_cancelled).add_to(found));
   }
   return found;

@@ -62,6 +62,8 @@ inline bool may_be_raw(const EncodePlan& plan) noexcept {
 // entropy stage rans alone: with less than two bits for each there is next to nothing in their
 // symbols, and zstd may need fewer bytes and less time.
 bool may_prefer_zstd(const EncodePlan& plan, std::uint64_t payload_bytes, std::uint64_t n_elems);
+// True if lossless is tried with this entropy stage alone, unless may_prefer_zstd().
+bool has_one_stage(const EncodePlan& plan, EntropyId stage);
 Candidate lossless_candidate(const EncodePlan& plan, EntropyId entropy);
 
 }  // namespace cfck::encode

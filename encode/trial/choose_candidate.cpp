@@ -176,4 +176,27 @@ Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts&
   return choice;
 }
 
+Result<std::optional<SingleChoice>> choose_lossless(const EncodePlan& plan, const FrameCosts& costs,
+                                                    std::uint64_t payload_bytes,
+                                                    WorkerMemory& memory) {
+  std::optional<SingleChoice> choice;
+  CFCK_TRY_ASSIGN(const Candidates candidates, candidates_for(plan, costs, memory));
+  const Candidate& first = candidates.list.front();
+  const bool is_alone = candidates.list.size() == 1 && first.lossy == nullptr &&
+                        first.codec == CodecId::kLossless && first.entropy == EntropyId::kRans;
+  if (!is_alone || may_prefer_zstd(plan, payload_bytes, plan.geometry.n_elems)) {
+    return choice;
+  }
+  const std::uint64_t stored_bytes = costs.chunk(plan.geometry, payload_bytes);
+  const std::uint64_t raw_bytes = costs.chunk(plan.geometry, plan.geometry.n_bytes);
+  if (may_be_raw(plan) && choose_candidate(std::array{raw_bytes, stored_bytes}) == 0) {
+    return choice;
+  }
+  choice.emplace();
+  choice->candidate = first;
+  choice->reason = candidates.reason;
+  choice->digest = digest_of_leaves(plan.on_device->leaves);
+  return choice;
+}
+
 }  // namespace cfck::encode

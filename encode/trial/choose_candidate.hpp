@@ -70,4 +70,11 @@ Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts&
                                        ByteView values, WorkerMemory& memory,
                                        WantsDigest digest = WantsDigest::kYes);
 
+// The decision of choose_for_values() for a tensor on a device, whose only chunk takes so many
+// bytes losslessly with the entropy stage `rans`; nothing where that is not the candidate to be
+// stored. The digest follows from what is known of the tensor. Requires: plan.on_device.
+Result<std::optional<SingleChoice>> choose_lossless(const EncodePlan& plan, const FrameCosts& costs,
+                                                    std::uint64_t payload_bytes,
+                                                    WorkerMemory& memory);
+
 }  // namespace cfck::encode

@@ -99,6 +99,9 @@ Result<WriteSummary> append(File& file, format::AppendSink& sink, EncodeOptions 
                             WriterStart start, const Update& changes, WriteProgress progress) {
   CFCK_TRY_ASSIGN(Writer writer, WriterAccess::append(sink, std::move(options), std::move(start)));
   writer.set_progress(std::move(progress));
+  if (changes.prepare) {
+    CFCK_TRY(changes.prepare(writer));
+  }
   for (const auto& [key, value] : changes.metadata) {
     CFCK_TRY(writer.set_metadata(key, value));
   }

@@ -16,6 +16,9 @@ Result<bool> DuplicateFinder::equal(const Place& place, const encode::EncodePlan
   if (place.source == plan.source && place.offset_bytes == plan.offset_bytes) {
     return true;
   }
+  if (place.on_device != nullptr && plan.on_device != nullptr) {
+    return place.on_device->leaves == plan.on_device->leaves;
+  }
   const std::uint64_t total = plan.geometry.n_bytes;
   for (std::uint64_t done = 0; done < total; done += kCompareBytes) {
     const std::uint64_t n = std::min(kCompareBytes, total - done);
@@ -30,13 +33,21 @@ Result<bool> DuplicateFinder::equal(const Place& place, const encode::EncodePlan
   return true;
 }
 
-Result<std::optional<std::uint32_t>> DuplicateFinder::find_or_add(std::uint32_t record,
-                                                                  const Shape& shape,
-                                                                  const encode::EncodePlan& plan) {
+Result<Digest> DuplicateFinder::first_leaf(const encode::EncodePlan& plan) {
+  if (plan.on_device != nullptr) {
+    return plan.on_device->leaves.front();
+  }
   const std::uint64_t leaf = std::min<std::uint64_t>(kLeafBytes, plan.geometry.n_bytes);
   CFCK_TRY_ASSIGN(const ByteView first,
                   encode::range_of(*plan.source, plan.offset_bytes, leaf, left_));
-  std::vector<Place>& places = places_[Key(plan.dtype, shape, hash128(first))];
+  return hash128(first);
+}
+
+Result<std::optional<std::uint32_t>> DuplicateFinder::find_or_add(std::uint32_t record,
+                                                                  const Shape& shape,
+                                                                  const encode::EncodePlan& plan) {
+  CFCK_TRY_ASSIGN(const Digest first, first_leaf(plan));
+  std::vector<Place>& places = places_[Key(plan.dtype, shape, first)];
   for (const Place& place : places) {
     if (!place.choice.stores_as(plan.choice)) {
       continue;
@@ -46,7 +57,7 @@ Result<std::optional<std::uint32_t>> DuplicateFinder::find_or_add(std::uint32_t 
       return std::optional(place.record);
     }
   }
-  places.push_back({record, plan.choice, plan.source, plan.offset_bytes});
+  places.push_back({record, plan.choice, plan.source, plan.offset_bytes, plan.on_device});
   return std::optional<std::uint32_t>();
 }
 

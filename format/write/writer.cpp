@@ -120,6 +120,7 @@ EncodePlan Writer::Impl::plan_for(std::uint32_t number, const Place& place) cons
     plan.base = options.base.get();
     plan.base_tensor = in_base;
   }
+  plan.on_device = known_on_device(plan);
   return plan;
 }
 
@@ -176,6 +177,11 @@ Result<void> Writer::Impl::add_source(std::string_view name, const TensorSource&
     return encoder.progress().advance(record(number).name, 0);
   }
   const Place place{tensor.source, tensor.offset_bytes, choice};
+  if (device != nullptr) {
+    if (Result<void> looked = look_at(std::span(&tensor, 1)); !looked) {
+      return std::move(looked).error().in_record(std::string(name));
+    }
+  }
   const Result<std::optional<std::uint32_t>> twin =
       duplicates.find_or_add(number, tensor.shape, plan_for(number, place));
   if (!twin) {

@@ -75,6 +75,11 @@ struct Writer::Impl {
                          const Shape& shape, std::span<const std::uint64_t> strides);
   Result<bool> tie(std::string_view name, std::string_view base);
   Result<void> attach(std::string_view name, ByteView bytes);
+  // Has the device encode tensors in its memory. Error: kInvalidArgument where tensors were added.
+  Result<void> use_device(encode::DeviceEncoder& encoder);
+  // Has the device look at tensors that will be added.
+  Result<void> look_at(std::span<const TensorSource> tensors);
+  Result<void> look_at_sources(std::span<const StridedTensor> tensors);
   // Decides the steps of tensors that wait for the last one, with one step for those of all writers
   // that the target reaches. Requires: equal targets.
   static Result<void> decide_steps(std::span<Impl* const> writers);
@@ -124,6 +129,11 @@ struct Writer::Impl {
                                         const std::vector<std::uint64_t>& strides,
                                         std::uint64_t& offset_bytes);
   const ByteSource& keep(std::unique_ptr<ByteSource> source);
+  const ByteSource& source_of(const StridedTensor& tensor);
+  // What a device knows of the tensor, or nullptr.
+  const encode::DeviceTensor* known_on_device(const encode::EncodePlan& plan) const {
+    return device == nullptr ? nullptr : device->find(plan);
+  }
   Record& record(std::uint32_t number) { return layout.index().records[number].record; }
   // Returns the bytes of the file that only this record needs.
   std::uint64_t own_bytes(const format::StoredRecord& stored) const;
@@ -167,6 +177,7 @@ struct Writer::Impl {
   WriteProgress write_progress;
   SearchProgress search_progress;
   std::vector<std::unique_ptr<ByteSource>> sources;
+  encode::DeviceEncoder* device = nullptr;
   std::optional<Error> error;
   bool finished = false;
   format::RecordEmitter emitter;

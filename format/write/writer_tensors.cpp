@@ -4,6 +4,7 @@
 #include "base/bytes.hpp"
 #include "base/device.hpp"
 #include "base/hashing/hashing.hpp"
+#include "format/container/tensor_checks.hpp"
 #include "format/write/sharing/alias_plan.hpp"
 #include "format/write/sharing/gather_source.hpp"
 #include "format/write/writer_impl.hpp"
@@ -36,7 +37,7 @@ std::uint64_t bytes_of_elems(DType dtype, std::uint64_t n) {
   return n / 8 * bits_per_element(dtype) + ceil_div(n % 8 * bits_per_element(dtype), 8);
 }
 
-std::unique_ptr<ByteSource> source_of(const StridedTensor& tensor) {
+std::unique_ptr<ByteSource> source_in_memory_of(const StridedTensor& tensor) {
   if (format::is_contiguous(tensor.shape, tensor.strides)) {
     const Result<std::uint64_t> total = n_bytes(tensor.dtype, tensor.shape);
     return std::make_unique<MemorySource>(ByteView(tensor.data, total ? *total : 0));
@@ -72,13 +73,34 @@ bool is_whole(const StridedTensor& tensor, const PlannedTensor& planned,
   return n && *n == n_base_elems && format::is_contiguous(tensor.shape, planned.strides);
 }
 
-std::unique_ptr<ByteSource> source_of(const format::AliasFamily& family) {
+std::unique_ptr<ByteSource> source_in_memory_of(const format::AliasFamily& family) {
   if (family.places) {
     return std::make_unique<format::CompactSource>(family.places, family.data,
                                                    bits_per_element(family.dtype) / 8);
   }
   return std::make_unique<MemorySource>(
       ByteView(family.data, bytes_of_elems(family.dtype, family.n_elems)));
+}
+
+Result<void> check_source(const StridedTensor& tensor) {
+  CFCK_TRY(format::checked_bytes(tensor.name, {tensor.dtype, tensor.shape, tensor.source, 0}));
+  return {};
+}
+
+// What tensors share is read through the one that has all of it, where memory is not the host's.
+Result<void> check_bases(std::span<const StridedTensor> tensors, const format::AliasPlan& plan) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const PlannedTensor& planned = plan.tensors[i];
+    if (tensors[i].source != nullptr && planned.storage == PlannedTensor::Storage::kAlias &&
+        !plan.families[planned.family].base) {
+      return unsupported(
+                 "the tensor shares memory of a device with others, and none of them has all of "
+                 "it; "
+                 "copy them to the host first")
+          .in_record(tensors[i].name);
+    }
+  }
+  return {};
 }
 
 // The memory of a family, and the choice for it; its record is not known yet.
@@ -88,6 +110,10 @@ struct Family {
 };
 
 }  // namespace
+
+const ByteSource& Writer::Impl::source_of(const StridedTensor& tensor) {
+  return tensor.source != nullptr ? *tensor.source : keep(source_in_memory_of(tensor));
+}
 
 // Numbers the records that will store the memory of each family, before the first
 // is pushed: a base may come after its aliases.
@@ -130,11 +156,16 @@ Result<void> Writer::Impl::add_tensors(std::span<const StridedTensor> tensors) {
   std::vector<TensorChoice> choices(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const StridedTensor& tensor = tensors[i];
-    CFCK_TRY(check_on_host(tensor.device, tensor.name));
+    CFCK_TRY(tensor.source == nullptr ? check_on_host(tensor.device, tensor.name)
+                                      : check_source(tensor));
     CFCK_TRY_ASSIGN(choices[i],
                     tensor.options
                         ? rules.choose(tensor.name, tensor.dtype, tensor.shape, *tensor.options)
                         : rules.choose(tensor.name, tensor.dtype, tensor.shape));
+  }
+  CFCK_TRY(check_bases(tensors, plan));
+  if (device != nullptr) {
+    CFCK_TRY(look_at_sources(tensors));
   }
   const std::vector<SharedMemory> memory = plan_memory(tensors, plan, choices);
   CFCK_TRY(remember_bases(tensors, plan, memory));
@@ -148,7 +179,7 @@ Result<void> Writer::Impl::add_tensors(std::span<const StridedTensor> tensors) {
                            planned.storage == PlannedTensor::Storage::kAlias;
     if (in_family && !plan.families[planned.family].base && !stored[planned.family]) {
       const format::AliasFamily& family = plan.families[planned.family];
-      const ByteSource& source = keep(source_of(family));
+      const ByteSource& source = keep(source_in_memory_of(family));
       CFCK_TRY(push_hidden(family.dtype, {family.n_elems},
                            Place{&source, 0, memory[planned.family].choice}));
       stored[planned.family] = true;
@@ -173,7 +204,9 @@ Result<void> Writer::Impl::remember_bases(std::span<const StridedTensor> tensors
     twin.dtype = base.dtype;
     twin.choice = memory[i].choice;
     CFCK_TRY_ASSIGN(twin.geometry.n_bytes, n_bytes(base.dtype, base.shape));
-    twin.source = &keep(source_of(base));
+    twin.shape = base.shape;
+    twin.source = &source_of(base);
+    twin.on_device = known_on_device(twin);
     Result<std::optional<std::uint32_t>> known =
         duplicates.find_or_add(memory[i].record, base.shape, twin);
     if (!known) {
@@ -185,7 +218,7 @@ Result<void> Writer::Impl::remember_bases(std::span<const StridedTensor> tensors
 
 Result<void> Writer::Impl::add_planned(const StridedTensor& tensor, const PlannedTensor& planned,
                                        const TensorChoice& choice, const SharedMemory& memory) {
-  const ByteSource& source = keep(source_of(tensor));
+  const ByteSource& source = source_of(tensor);
   switch (planned.storage) {
     case PlannedTensor::Storage::kAlone:
     case PlannedTensor::Storage::kGathered:

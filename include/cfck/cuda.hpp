@@ -1,6 +1,7 @@
 // Reads tensors of a .cfck file into the memory of an NVIDIA device: compressed bytes are copied
-// there and decoded there, to the same bits as on the CPU (docs/devices.md). No header of CUDA is
-// needed, and a machine without a device can build and run a program that uses this.
+// there and decoded there, to the same bits as on the CPU; and writes tensors that are there, which
+// the device encodes, to the same bytes as those of the host (docs/devices.md). No header of CUDA
+// is needed, and a machine without a device can build and run a program that uses this.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +13,11 @@
 #include "cfck/device.hpp"
 #include "cfck/export.hpp"
 #include "cfck/io.hpp"
+#include "cfck/message.hpp"
 #include "cfck/reader.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
+#include "cfck/writer.hpp"
 
 namespace cfck::cuda {
 
@@ -139,6 +142,122 @@ class CFCK_API Decoder {
  private:
   struct CFCK_LOCAL Impl;
   explicit Decoder(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// How much memory encoding may take.
+struct EncodeLimits {
+  // Bytes of the values of one pass, for which each of two that are under way at the same time has
+  // memory. A chunk that does not fit is encoded by the host.
+  std::size_t pass_bytes = std::size_t{32} << 20;
+  // Memory of the device for blocks that encode, half of it for each pass: two or three times the
+  // values of the chunks that are encoded at the same time.
+  std::size_t scratch_bytes = std::size_t{160} << 20;
+};
+
+// Counts the values of tensors of the device, in bytes. Duplicates of others are not counted.
+struct EncodeSummary {
+  std::uint64_t device_bytes = 0;  // encoded by the device
+  // Copied to the host and encoded there: what libzstd has a part in (integers, masks of zeros,
+  // values that repeat, small tensors, the level archive), tensors with an error, rows, and values
+  // that do not shrink.
+  std::uint64_t host_bytes = 0;
+};
+
+// A device that encodes for one writer. The caller owns all memory. Not thread-safe; several may be
+// in use at the same time, also on one device.
+//
+//   CFCK_TRY_ASSIGN(auto device, cuda::WriterDevice::open(0));
+//   // ... device.workspace_bytes() of the device, device.staging_bytes() of the host ...
+//   CFCK_TRY_ASSIGN(auto writer, Writer::create(sink));
+//   CFCK_TRY(device.encode_for(writer, workspace, staging, {0, stream}));
+//   CFCK_TRY_ASSIGN(auto source, cuda::DeviceSource::open(0, data, n_bytes));
+//   CFCK_TRY(writer.add("weight", TensorSource{DType::kBF16, shape, source.get()}));
+//   CFCK_TRY_ASSIGN(auto summary, writer.finish());
+class CFCK_API WriterDevice {
+ public:
+  // Errors: those of availability().
+  static Result<WriterDevice> open(int device, EncodeLimits limits = {});
+  // Waits for what is under way. The writer must have been destroyed, or have finished.
+  ~WriterDevice();
+  WriterDevice(WriterDevice&&) noexcept;
+  WriterDevice& operator=(WriterDevice&&) noexcept;
+
+  // Memory of the device, at an address that is a multiple of 256.
+  std::size_t workspace_bytes() const;
+  // Memory of the host, at an address that is a multiple of 256; copies are fastest to pinned
+  // memory.
+  std::size_t staging_bytes() const;
+
+  // Has chunks of tensors whose source is a DeviceSource of this device encoded on `stream`, after
+  // what is there already: values may be what earlier work of the stream writes. They must not
+  // change before the writer has finished. Memory and the object itself must stay until then.
+  // Tensors may be encoded later than they are added, so that the device gets many at once.
+  // Requires: nothing was added to the writer. Errors: kInvalidArgument for memory or a stream of
+  // another device, memory that is too small, and for a second call; kIo and kOutOfMemory of the
+  // driver. Functions of the writer have these too.
+  Result<void> encode_for(Writer& writer, void* workspace, MutableBytes staging, Stream stream);
+  // Has the device hash these tensors and sample them, all at once. Each is to be added to the
+  // writer afterwards; one that was not looked at is when it is added, and each such look is a wait
+  // for the device. Errors: as encode_for(); kInvalidArgument before it.
+  Result<void> look_at(std::span<const TensorSource> tensors);
+
+  EncodeSummary summary() const;
+
+ private:
+  struct CFCK_LOCAL Impl;
+  explicit WriterDevice(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Encodes tensors of a device as messages in its memory: those that encode_message() gives for
+// equal tensors of the host, byte for byte. The caller owns all memory. Not thread-safe; several
+// may be in use at the same time, also on one device.
+//
+//   CFCK_TRY_ASSIGN(auto encoder, cuda::Encoder::plan(options, DType::kBF16, shape, 0));
+//   // ... max_message_bytes() of the device for the message, encoder.workspace_bytes() of it,
+//   // encoder.staging_bytes() of the host ...
+//   CFCK_TRY(encoder.enqueue(values, out, workspace, staging, {0, stream}));
+//   CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, encoder.finish());
+class CFCK_API Encoder {
+ public:
+  // Errors: those of availability(), and those of max_message_bytes().
+  static Result<Encoder> plan(const MessageOptions& options, DType dtype, const Shape& shape,
+                              int device, EncodeLimits limits = {});
+  // Waits for what is under way.
+  ~Encoder();
+  Encoder(Encoder&&) noexcept;
+  Encoder& operator=(Encoder&&) noexcept;
+
+  // Whether the device is tried at all: otherwise the host encodes, as with a maximum error, and
+  // finish() takes as long as that.
+  bool tries_device() const;
+  // Memory of the device, and of the host, both at addresses that are multiples of 256; copies are
+  // fastest to pinned memory. Beside EncodeLimits::scratch_bytes, which is all that a long message
+  // takes of the device, some kilobytes and 130 bytes for each chunk.
+  std::size_t workspace_bytes() const;
+  std::size_t staging_bytes() const;
+
+  // Asks for everything, on `stream`, after what is there already, and does not wait: the length of
+  // the message stays on the device. `values` has the bytes of the tensor, contiguous and aligned
+  // to an element; `out` has max_message_bytes() and does not overlap them. All memory must stay,
+  // and values must not change, until finish() has returned. May be called again after finish().
+  // Errors: kInvalidArgument for memory or a stream of another device, memory that is too small,
+  // and for a second call; kIo and kOutOfMemory of the driver.
+  Result<void> enqueue(const void* values, void* out, void* workspace, MutableBytes staging,
+                       Stream stream);
+  // Waits, and returns the length of the message. What the device does not encode (EncodeSummary)
+  // makes the whole message the host's: values are copied there and the message back, now. Errors:
+  // as enqueue(); kInvalidArgument before it; those of encode_message().
+  Result<std::uint64_t> finish();
+
+  // Who has encoded the tensors so far.
+  EncodeSummary summary() const;
+
+ private:
+  struct CFCK_LOCAL Impl;
+  struct CFCK_LOCAL Cancelling;
+  explicit Encoder(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

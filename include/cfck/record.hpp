@@ -15,6 +15,8 @@
 
 namespace cfck {
 
+class ByteSource;  // cfck/io.hpp
+
 // XXH3-128, low 64 bits first, each half little-endian.
 using Digest = std::array<std::uint8_t, 16>;
 
@@ -108,6 +110,10 @@ struct StridedTensor {
   // Replaces the options of the writer, as with Writer::add(); nullopt: those apply.
   std::optional<TensorOptions> options = std::nullopt;
   Device device = {};
+  // Where the writer cannot read `data`: the bytes of the tensor, which is contiguous. `data` then
+  // only tells which tensors share memory, and addresses of different devices must differ; one of
+  // those that share it must have all of it. Where `device` is the host, none is shared.
+  const ByteSource* source = nullptr;
 };
 
 }  // namespace cfck

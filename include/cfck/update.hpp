@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -24,6 +25,9 @@ struct Update {
   // Replaces and removes also tensors that files of the folder are stored against, which cannot be
   // read without them afterwards.
   bool force = false;
+  // Called with the writer of the new generation before tensors are added to it, for instance to
+  // have a device encode them (cfck/cuda.hpp). The writer is gone when update() returns.
+  std::function<Result<void>(Writer& writer)> prepare = {};
 };
 
 // Appends a new generation to the file at `path`: new chunks, a complete index, a tail. Old

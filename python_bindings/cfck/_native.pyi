@@ -138,6 +138,26 @@ def keep_unsent(indices: int, values: int, decoded: int, n_sent: int, momentum: 
     Leaves in velocity what was lost of values that were sent, and zeros in momentum; address 0: no momentum.
     """
 
+class MessageEncoder:
+    """Encodes a tensor in the memory of a device as a message there."""
+
+    def __init__(self, dtype: str, shape: Sequence[int], options: EncodeOptions, device: int, scratch_bytes: int) -> None: ...
+
+    @property
+    def tries_device(self) -> bool: ...
+
+    @property
+    def workspace_bytes(self) -> int: ...
+
+    @property
+    def staging_bytes(self) -> int: ...
+
+    @property
+    def most_bytes(self) -> int: ...
+
+    def run(self, values: int, out: int, out_bytes: int, workspace: int, staging: int, staging_bytes: int, stream: int) -> int:
+        """Returns the length of the message."""
+
 def max_message_bytes(dtype: str, shape: Sequence[int], options: EncodeOptions) -> int:
     """The most bytes that a message of the tensor has."""
 
@@ -388,6 +408,32 @@ class DeviceLoad:
         Decodes everything on a stream: returns the bytes that the device has decoded, and the host.
         """
 
+class WriterDevice:
+    """A device that encodes the tensors in its memory for one file."""
+
+    def __init__(self, device: int, pass_bytes: int, scratch_bytes: int) -> None: ...
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def workspace_bytes(self) -> int: ...
+
+    @property
+    def staging_bytes(self) -> int: ...
+
+    def use(self, workspace: int, staging: int, staging_bytes: int, stream: int) -> None:
+        """Sets the memory, which the caller keeps alive, and the stream."""
+
+    def close(self) -> None:
+        """Waits for what is under way, and gives up the memory."""
+
+    @property
+    def device_bytes(self) -> int: ...
+
+    @property
+    def host_bytes(self) -> int: ...
+
 TRAINING_STEPS_PER_OCTAVE: int = 256
 
 class TrainingSteps:
@@ -471,10 +517,11 @@ class WriteSummary:
 def loss_warnings(summary: WriteSummary, options: EncodeOptions) -> list[str]:
     """What somebody who saved with these options should be told."""
 
-def write_file(path: bytes, units: Sequence[object], metadata: Mapping[str, str], attachments: Mapping[str, bytes], *, options: EncodeOptions, verify: bool, sync: bool, progress: object | None, total_bytes: int) -> WriteSummary:
+def write_file(path: bytes, units: Sequence[Sequence[tuple]], metadata: Mapping[str, str], attachments: Mapping[str, bytes], *, options: EncodeOptions, verify: bool, sync: bool, progress: object | None, total_bytes: int, device: WriterDevice | None = None) -> WriteSummary:
     """
-    Writes a file that appears complete or not at all. A unit is a list of host tensors
-    (name, dtype, shape, strides, address) or one device tensor (name, dtype, shape, read).
+    Writes a file that appears complete or not at all. A unit is a list of tensors that may
+    share memory: of the host (name, dtype, shape, strides, address), or of others (name, dtype,
+    shape, read, address, (device, n_bytes) or None). `device` encodes those in its memory.
     """
 
 def write_stored(path: bytes, data: bytes, metadata: Mapping[str, str], *, threads: int, verify: bool, sync: bool) -> int:
@@ -483,10 +530,10 @@ def write_stored(path: bytes, data: bytes, metadata: Mapping[str, str], *, threa
     write_file would have written it; it is not encoded again. Returns its length.
     """
 
-def write_bytes(units: Sequence[object], metadata: Mapping[str, str], *, options: EncodeOptions, progress: object | None, total_bytes: int) -> tuple[bytes, WriteSummary]:
+def write_bytes(units: Sequence[Sequence[tuple]], metadata: Mapping[str, str], *, options: EncodeOptions, progress: object | None, total_bytes: int, device: WriterDevice | None = None) -> tuple[bytes, WriteSummary]:
     """The same, as bytes."""
 
-def update_file(path: bytes, tensors: Sequence[tuple[str, str, Sequence[int], Sequence[int], int]], remove: Sequence[str], metadata: Mapping[str, str], *, options: EncodeOptions, force: bool, progress: object | None, total_bytes: int) -> WriteSummary:
+def update_file(path: bytes, units: Sequence[Sequence[tuple]], remove: Sequence[str], metadata: Mapping[str, str], *, options: EncodeOptions, force: bool, progress: object | None, total_bytes: int, device: WriterDevice | None = None) -> WriteSummary:
     """
     Appends a generation to a file. Tensors that others are stored against are replaced only by force.
     """

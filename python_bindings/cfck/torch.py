@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import torch
 
@@ -439,48 +439,33 @@ def load_checkpoint(
     return load_tree(_KINDS, {"torch": _FRAMEWORK.check_device(device)}, filename, reading)
 
 
-@overload
-def encode_message(
-    tensor: torch.Tensor,
-    *,
-    options: MessageOptions | None = None,
-    **fields: Unpack[MessageOptions],
-) -> bytes: ...
-
-
-@overload
-def encode_message(
-    tensor: torch.Tensor,
-    *,
-    out: Buffer | torch.Tensor,
-    options: MessageOptions | None = None,
-    **fields: Unpack[MessageOptions],
-) -> int: ...
-
-
 @takes(MessageOptions)
 def encode_message(
     tensor: torch.Tensor,
     *,
-    out: Buffer | torch.Tensor | None = None,
+    out: Buffer | torch.Tensor | Literal["device"] | None = None,
     options: MessageOptions | None = None,
     **fields: Unpack[MessageOptions],
-) -> bytes | int:
+) -> bytes | int | torch.Tensor:
     """Encodes one tensor as bare bytes, without a file around it (cfck.encode_message).
 
     Args:
-        tensor: of any dtype of files. Copied first unless it is contiguous and on the host.
+        tensor: of any dtype of files, on any device.
         out: memory for the message, such as a torch.Tensor of uint8 with one dimension: at least
-            cfck.max_message_bytes(tensor) bytes, which do not overlap the tensor.
+            cfck.max_message_bytes(tensor) bytes, which do not overlap the tensor, on its device or
+            on the host. "device": a torch.Tensor of uint8 there is returned.
         options: how to encode it: a dict.
 
     Returns:
-        The message; with ``out`` the number of its bytes there.
+        The message; with memory as ``out`` the number of its bytes there.
 
     Raises:
         CfckError, TypeError: as cfck.encode_message().
     """
-    return encode_with(_FRAMEWORK, tensor, out, chosen(MessageOptions, options, fields))
+    made: bytes | int | torch.Tensor = encode_with(
+        _FRAMEWORK, tensor, out, chosen(MessageOptions, options, fields)
+    )
+    return made
 
 
 def decode_message(data: Buffer | torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:

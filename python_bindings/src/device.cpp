@@ -11,6 +11,7 @@
 #include "cfck/cuda.hpp"
 #include "errors.hpp"
 #include "progress.hpp"
+#include "writer_device.hpp"
 
 namespace cfck::python {
 namespace {
@@ -89,6 +90,23 @@ class DeviceLoad {
 
 }  // namespace
 
+WriterDevice::WriterDevice(int number, std::uint64_t pass_bytes, std::uint64_t scratch_bytes)
+    : number_(number), device_(take(without_gil([&] {
+        return cuda::WriterDevice::open(number, {pass_bytes, scratch_bytes});
+      }))) {}
+
+void WriterDevice::close() {
+  summary_ = summary();
+  without_gil([&] { device_.reset(); });
+}
+
+void WriterDevice::use(std::uintptr_t workspace, std::uintptr_t staging,
+                       std::uint64_t staging_bytes, std::uintptr_t stream) {
+  workspace_ = reinterpret_cast<void*>(workspace);
+  staging_ = bytes_at(staging, staging_bytes);
+  stream_ = {number_, reinterpret_cast<void*>(stream)};
+}
+
 void bind_device(nb::module_& module) {
   module.def("why_not_cuda", &why_not, "device"_a,
              "Why the device of this number cannot decode; None where it can.");
@@ -102,6 +120,20 @@ void bind_device(nb::module_& module) {
       .def("run", &DeviceLoad::run, "workspace"_a, "staging"_a, "staging_bytes"_a, "stream"_a,
            "Decodes everything on a stream: returns the bytes that the device has decoded, and the "
            "host.");
+  nb::class_<WriterDevice>(module, "WriterDevice",
+                           "A device that encodes the tensors in its memory for one file.")
+      .def(nb::init<int, std::uint64_t, std::uint64_t>(), "device"_a, "pass_bytes"_a,
+           "scratch_bytes"_a)
+      .def_prop_ro("number", &WriterDevice::number)
+      .def_prop_ro("workspace_bytes", &WriterDevice::workspace_bytes)
+      .def_prop_ro("staging_bytes", &WriterDevice::staging_bytes)
+      .def("use", &WriterDevice::use, "workspace"_a, "staging"_a, "staging_bytes"_a, "stream"_a,
+           "Sets the memory, which the caller keeps alive, and the stream.")
+      .def("close", &WriterDevice::close, "Waits for what is under way, and gives up the memory.")
+      .def_prop_ro("device_bytes",
+                   [](const WriterDevice& device) { return device.summary().device_bytes; })
+      .def_prop_ro("host_bytes",
+                   [](const WriterDevice& device) { return device.summary().host_bytes; });
 }
 
 }  // namespace cfck::python

@@ -6,11 +6,13 @@
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "cfck/cuda.hpp"
 #include "errors.hpp"
 
 namespace cfck::python {
@@ -92,9 +94,62 @@ void decode_at(std::uintptr_t address, std::uint64_t n_bytes, std::uintptr_t out
   take(without_gil([&] { return decode_message(message, out, workspace()); }));
 }
 
+// An encoder of one message, with memory of the caller.
+class MessageEncoder {
+ public:
+  MessageEncoder(const std::string& dtype_name, Dimensions shape, const EncodeOptions& given,
+                 int device, std::uint64_t scratch_bytes)
+      : device_(device) {
+    const TensorView tensor = tensor_at(dtype_name, std::move(shape), 0);
+    const MessageOptions options = message_options(given);
+    most_bytes_ = take(max_message_bytes(options, tensor.dtype, tensor.shape));
+    encoder_.emplace(take(without_gil([&] {
+      return cuda::Encoder::plan(options, tensor.dtype, tensor.shape, device,
+                                 {.scratch_bytes = scratch_bytes});
+    })));
+  }
+
+  bool tries_device() const { return encoder_->tries_device(); }
+  std::size_t workspace_bytes() const { return encoder_->workspace_bytes(); }
+  std::size_t staging_bytes() const { return encoder_->staging_bytes(); }
+  std::uint64_t most_bytes() const { return most_bytes_; }
+
+  std::uint64_t run(std::uintptr_t values, std::uintptr_t out, std::uint64_t out_bytes,
+                    std::uintptr_t workspace, std::uintptr_t staging, std::uint64_t staging_bytes,
+                    std::uintptr_t stream) {
+    if (out_bytes < most_bytes_) {
+      raise(invalid_argument("the message may take " + std::to_string(most_bytes_) +
+                             " bytes, and there is space for " + std::to_string(out_bytes) +
+                             "; ask max_message_bytes()"));
+    }
+    return take(without_gil([&]() -> Result<std::uint64_t> {
+      const MutableBytes memory(reinterpret_cast<std::byte*>(staging), staging_bytes);
+      CFCK_TRY(encoder_->enqueue(reinterpret_cast<const void*>(values),
+                                 reinterpret_cast<void*>(out), reinterpret_cast<void*>(workspace),
+                                 memory, {device_, reinterpret_cast<void*>(stream)}));
+      return encoder_->finish();
+    }));
+  }
+
+ private:
+  const int device_;
+  std::uint64_t most_bytes_ = 0;
+  std::optional<cuda::Encoder> encoder_;
+};
+
 }  // namespace
 
 void bind_message(nb::module_& module) {
+  nb::class_<MessageEncoder>(module, "MessageEncoder",
+                             "Encodes a tensor in the memory of a device as a message there.")
+      .def(nb::init<const std::string&, Dimensions, const EncodeOptions&, int, std::uint64_t>(),
+           "dtype"_a, "shape"_a, "options"_a, "device"_a, "scratch_bytes"_a)
+      .def_prop_ro("tries_device", &MessageEncoder::tries_device)
+      .def_prop_ro("workspace_bytes", &MessageEncoder::workspace_bytes)
+      .def_prop_ro("staging_bytes", &MessageEncoder::staging_bytes)
+      .def_prop_ro("most_bytes", &MessageEncoder::most_bytes)
+      .def("run", &MessageEncoder::run, "values"_a, "out"_a, "out_bytes"_a, "workspace"_a,
+           "staging"_a, "staging_bytes"_a, "stream"_a, "Returns the length of the message.");
   module.def(
       "max_message_bytes",
       [](const std::string& dtype, Dimensions shape, const EncodeOptions& options) {

@@ -22,6 +22,8 @@ GUESTS = {
     "spectral": "codec",  # its line of that list
     "interop": "model",  # lines of the list of formats
     "format/read/device": "cuda",  # the public interface of cfck/cuda.hpp
+    "format/write/device": "cuda",  # likewise
+    "message/device": "cuda",  # likewise
     "codec": "spectral",  # a type that options hand through
 }
 FREE = ("tests", "bench", "examples", "include")

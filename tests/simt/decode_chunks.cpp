@@ -8,7 +8,7 @@
 #include "codec/common/chunk_shape.hpp"
 #include "codec/device_plan.hpp"
 #include "codec/direct/device/team_device.cuh"
-#include "codec/lossless/team_device.cuh"
+#include "codec/lossless/device/team_device.cuh"
 #include "codec/scratch.hpp"
 
 namespace cfck::codec {

@@ -2,8 +2,9 @@
 #include "tests/simt/fake_kernels.hpp"
 
 #include "codec/direct/device/team_device.cuh"
-#include "codec/lossless/team_device.cuh"
-#include "cuda/kernels/byte_batches.cuh"
+#include "codec/lossless/device/encode_chunks_device.cuh"
+#include "codec/lossless/device/team_device.cuh"
+#include "cuda/kernels/frame_batches.cuh"
 
 namespace cfck::cuda {
 namespace {
@@ -21,6 +22,7 @@ namespace {
 #define CFCK_BYTE_KERNEL(name, Name, Batch, each, blocks) \
   {"cfck_" #name, run_##name, sizeof(device::Batch)},
 #define CFCK_DECODER CFCK_FAKE_DECODER
+#define CFCK_ENCODER CFCK_FAKE_ENCODER
 #include "device/kernels.inc"
                                                   });
   return true;

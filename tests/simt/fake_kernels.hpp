@@ -6,6 +6,7 @@
 
 #include "codec/device_batch.hpp"
 #include "cuda/kernels/decode_batch.cuh"
+#include "cuda/kernels/encode_batch.cuh"
 #include "tests/simt/emulator.hpp"
 
 namespace cfck::cuda {
@@ -53,11 +54,25 @@ void run_teams(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {
                                       });
 }
 
+template <class Chunks>
+void run_encoder(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {
+  using Shared = typename Chunks::Shared;
+  emulate<Shared, codec::DeviceEncodeBatch>(
+      n_blocks, n_warps, 1, argument, [](const codec::DeviceEncodeBatch& batch, Shared* shared) {
+        encode_batch<Chunks>(batch, *shared);
+      });
+}
+
 // The forms of a decoder, as CFCK_DECODER of device/kernels.inc.
 #define CFCK_FAKE_DECODER(name, Codec, dtype, Dtype, warps, blocks, team_blocks) \
   {"cfck_" #name "_" #dtype, run_chunks<codec::Codec##Chunks##Dtype, warps>,     \
    sizeof(codec::DeviceBatch), true},                                            \
       {"cfck_" #name "_team_" #dtype, run_teams<codec::Codec##Chunks##Dtype>,    \
        sizeof(codec::DeviceBatch), true},
+
+// The form of an encoder, as CFCK_ENCODER.
+#define CFCK_FAKE_ENCODER(name, Codec, dtype, Dtype, warps, blocks)                    \
+  {"cfck_encode_" #name "_" #dtype, run_encoder<codec::Codec##Encoding##Dtype<warps>>, \
+   sizeof(codec::DeviceEncodeBatch)},
 
 }  // namespace cfck::cuda

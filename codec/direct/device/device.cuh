@@ -137,7 +137,8 @@ class DirectWarp {
     return raw_bytes == s_.raw.n_bytes + tail_.in_lanes;
   }
 
-  // Decodes all groups to values or to indices, the last ones twice (codec/lossless/device.cuh).
+  // Decodes all groups to values or to indices, the last ones twice
+  // (codec/lossless/device/decode.cuh).
   template <bool to_values>
   CFCK_DEVICE bool decode_values(DirectStaged& stages) {
     const std::uint32_t* const groups = chunk_.groups;
@@ -175,8 +176,8 @@ class DirectWarp {
   }
 
 #if CFCK_HAS_STAGING
-  // Decodes whole common groups to values as codec lossless does (codec/lossless/device.cuh), where
-  // one step is for all.
+  // Decodes whole common groups to values as codec lossless does
+  // (codec/lossless/device/decode.cuh), where one step is for all.
   CFCK_DEVICE std::uint32_t decode_staged_groups(DirectStaged& stages, std::uint32_t first,
                                                  const std::uint8_t*& raw, bool is_tail) {
     const std::uint32_t n_whole = n_unmasked_ / kGroupSize;

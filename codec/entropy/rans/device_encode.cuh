@@ -1,6 +1,6 @@
-// The entropy stage `rans` on a device, the other way: one warp encodes the lane sets of a chunk or
-// segment, lane i of the warp lane i of every set (codec/entropy/rans.md, sections 4 and 7). The
-// same bytes as writer.cpp and codec/entropy/rans/kernels/scalar.hpp.
+// The entropy stage `rans` on a device, the other way: a warp encodes some of the lane sets of a
+// chunk or segment, lane i of the warp lane i of every set (codec/entropy/rans.md, sections 4 and
+// 7). The same bytes as writer.cpp and codec/entropy/rans/kernels/scalar.hpp.
 //
 // A step is a chain of a look-up, a comparison, a product, another product and a second look-up;
 // words go to memory 32 at a time, so that a warp never waits for them.
@@ -20,15 +20,21 @@ struct WordStage {
   std::uint16_t words[2 * simt::kWarpLanes];
 };
 
-// The lanes of n_sets lane sets: a state of each set in every lane, the rest the same in all lanes.
-// Words of a set are written downwards from ends[set].
-template <unsigned n_sets>
+// The lanes of n_own lane sets, `first_set` and those behind it, out of n_sets: a state of each set
+// in every lane, the rest the same in all lanes. Sets are coded by as many warps as there are: none
+// depends on another. Words of a set are written downwards from ends[set], at most `room` of them:
+// those of a set that has more are lost.
+template <unsigned n_own>
 struct DeviceEncodeLanes {
-  std::uint32_t state[n_sets];
-  std::uint32_t n_staged[n_sets];
-  std::uint32_t n_written[n_sets];
-  std::uint16_t* ends[n_sets];
-  WordStage* stages;
+  std::uint32_t state[n_own];
+  std::uint32_t n_staged[n_own];
+  std::uint32_t n_written[n_own];
+  std::uint16_t* ends[n_own];
+  WordStage* stages;  // n_own
+  std::uint32_t room;
+  unsigned first_set;
+  unsigned n_sets;
+  bool is_too_long;  // words were lost
 
   CFCK_DEVICE std::uint32_t n_words(unsigned set) const { return n_written[set] + n_staged[set]; }
 };
@@ -62,12 +68,13 @@ CFCK_DEVICE_CALL void build_device_encode_table(const DeviceTable& from, DeviceE
 
 // Begins with the tail (rans.md, section 5) in the low bits of the lanes: n_tail bytes, at most 60
 // for each set.
-template <unsigned n_sets>
-CFCK_DEVICE void start_lanes(DeviceEncodeLanes<n_sets>& lanes, const std::uint8_t* tail,
+template <unsigned n_own>
+CFCK_DEVICE void start_lanes(DeviceEncodeLanes<n_own>& lanes, const std::uint8_t* tail,
                              std::uint32_t n_tail) {
   CFCK_UNROLL
-  for (unsigned set = 0; set < n_sets; ++set) {
-    const std::uint32_t bit = kRansStateBits * (set * simt::kWarpLanes + simt::lane());
+  for (unsigned set = 0; set < n_own; ++set) {
+    const std::uint32_t bit =
+        kRansStateBits * ((lanes.first_set + set) * simt::kWarpLanes + simt::lane());
     std::uint32_t bits = 0;
     for (unsigned i = 0; i < 3; ++i) {
       const std::uint32_t at = bit / 8 + i;
@@ -77,17 +84,19 @@ CFCK_DEVICE void start_lanes(DeviceEncodeLanes<n_sets>& lanes, const std::uint8_
     lanes.n_staged[set] = 0;
     lanes.n_written[set] = 0;
   }
+  lanes.is_too_long = false;
 }
 
 // Writes n of the staged words, at most 32.
-template <unsigned n_sets>
-CFCK_DEVICE void write_staged(DeviceEncodeLanes<n_sets>& lanes, unsigned set, std::uint32_t n) {
+template <unsigned n_own>
+CFCK_DEVICE void write_staged(DeviceEncodeLanes<n_own>& lanes, unsigned set, std::uint32_t n) {
   const unsigned lane = simt::lane();
   WordStage& stage = lanes.stages[set];
   simt::sync_warp();
   const std::uint16_t word = stage.words[lane];
   const std::uint16_t after = stage.words[simt::kWarpLanes + lane];
-  if (lane < n) {
+  lanes.is_too_long = lanes.is_too_long || lanes.n_written[set] + n > lanes.room;
+  if (lane < n && !lanes.is_too_long) {
     *(lanes.ends[set] - 1 - lanes.n_written[set] - lane) = word;
   }
   simt::sync_warp();
@@ -98,8 +107,8 @@ CFCK_DEVICE void write_staged(DeviceEncodeLanes<n_sets>& lanes, unsigned set, st
 }
 
 // Encodes the symbol of each lane for which `is_active`.
-template <unsigned n_sets>
-CFCK_DEVICE void encode_step(DeviceEncodeLanes<n_sets>& lanes, unsigned set,
+template <unsigned n_own>
+CFCK_DEVICE void encode_step(DeviceEncodeLanes<n_own>& lanes, unsigned set,
                              const DeviceEncodeTable& table, std::uint32_t symbol, bool is_active) {
   std::uint32_t state = lanes.state[set];
   const std::uint32_t entry = table.entries[symbol];
@@ -132,32 +141,43 @@ struct DeviceSymbolRun {
   std::uint32_t place = 0;
 };
 
+// Encodes n symbols of a group, from the last step on; in a whole group all lanes have one in each.
+template <bool is_whole, unsigned n_own>
+CFCK_DEVICE void encode_group(DeviceEncodeLanes<n_own>& lanes, const std::uint8_t* symbols,
+                              std::uint32_t n, const DeviceEncodeTable& table) {
+  const unsigned n_step = lanes.n_sets * simt::kWarpLanes;
+  for (std::uint32_t step = (n + n_step - 1) / n_step; step-- > 0;) {
+    CFCK_UNROLL
+    for (unsigned set = 0; set < n_own; ++set) {
+      const std::uint32_t i =
+          step * n_step + (lanes.first_set + set) * simt::kWarpLanes + simt::lane();
+      const bool is_active = is_whole || i < n;
+      encode_step(lanes, set, table, is_active ? symbols[i] : 0, is_active);
+    }
+  }
+}
+
 // Encodes a run, from its end; tables[i] is that of place i.
-template <unsigned n_sets>
-CFCK_DEVICE void encode_run(DeviceEncodeLanes<n_sets>& lanes, const DeviceSymbolRun& run,
+template <unsigned n_own>
+CFCK_DEVICE void encode_run(DeviceEncodeLanes<n_own>& lanes, const DeviceSymbolRun& run,
                             const DeviceEncodeTable* tables) {
-  constexpr unsigned kStep = n_sets * simt::kWarpLanes;
   for (std::uint32_t group = (run.n_symbols + kGroupSize - 1) / kGroupSize; group-- > 0;) {
     const DeviceEncodeTable& table = tables[run.places == nullptr ? run.place : run.places[group]];
     const std::uint32_t first = group * kGroupSize;
     const std::uint32_t left = run.n_symbols - first;
-    const std::uint32_t n = left < kGroupSize ? left : kGroupSize;
-    for (std::uint32_t step = (n + kStep - 1) / kStep; step-- > 0;) {
-      CFCK_UNROLL
-      for (unsigned set = 0; set < n_sets; ++set) {
-        const std::uint32_t i = step * kStep + set * simt::kWarpLanes + simt::lane();
-        const bool is_active = i < n;
-        encode_step(lanes, set, table, is_active ? run.symbols[first + i] : 0, is_active);
-      }
+    if (left >= kGroupSize) {
+      encode_group<true>(lanes, run.symbols + first, kGroupSize, table);
+    } else {
+      encode_group<false>(lanes, run.symbols + first, left, table);
     }
   }
 }
 
 // Writes what is staged. Then words of a set are the n_words(set) in front of its end.
-template <unsigned n_sets>
-CFCK_DEVICE void finish_words(DeviceEncodeLanes<n_sets>& lanes) {
+template <unsigned n_own>
+CFCK_DEVICE void finish_words(DeviceEncodeLanes<n_own>& lanes) {
   CFCK_UNROLL
-  for (unsigned set = 0; set < n_sets; ++set) {
+  for (unsigned set = 0; set < n_own; ++set) {
     write_staged(lanes, set, lanes.n_staged[set]);
   }
 }
@@ -171,16 +191,15 @@ struct StateStrings {
   std::uint32_t words[kLengthBytes / 4 + kLanes];
 };
 
-// Packs the states of all lanes, and returns the number of bytes.
+// Packs the states of all lanes, a set after the other, and returns the number of bytes.
 template <unsigned n_sets>
-CFCK_DEVICE std::uint32_t pack_states(const DeviceEncodeLanes<n_sets>& lanes,
-                                      StateStrings<n_sets>& strings) {
+CFCK_DEVICE std::uint32_t pack_states(const std::uint32_t* states, StateStrings<n_sets>& strings) {
   const unsigned lane = simt::lane();
   clear_words(strings.words);
   std::uint32_t n_before = StateStrings<n_sets>::kLengthBytes * 8;
-  CFCK_UNROLL
+  CFCK_NO_UNROLL
   for (unsigned set = 0; set < n_sets; ++set) {
-    const std::uint32_t state = lanes.state[set];
+    const std::uint32_t state = states[set * simt::kWarpLanes + lane];
     const unsigned length = simt::highest_bit(state);
     const unsigned place = (set * simt::kWarpLanes + lane) * kRansLengthBits;
     put_bits(strings.words, place, length - kRansStateBits);
@@ -192,35 +211,19 @@ CFCK_DEVICE std::uint32_t pack_states(const DeviceEncodeLanes<n_sets>& lanes,
   return (n_before + 7) / 8;
 }
 
-// Copies n words of 16 bits to any address.
-CFCK_DEVICE void copy_words(const std::uint16_t* from, std::uint32_t n, std::uint8_t* to) {
-  for (std::uint32_t i = simt::lane(); i < n; i += simt::kWarpLanes) {
-    to[2 * i] = static_cast<std::uint8_t>(from[i]);
-    to[2 * i + 1] = static_cast<std::uint8_t>(from[i] >> 8);
-  }
-}
-
-// Writes the words, states and streams of the lanes as section 4 has them, and returns their
-// length. Requires: finish_words().
+// Writes what stands in front of the words, as section 4 has it, and returns its length: the number
+// of words of each set, and the states. By one warp.
 template <unsigned n_sets>
-CFCK_DEVICE std::uint32_t write_lanes(const DeviceEncodeLanes<n_sets>& lanes,
-                                      StateStrings<n_sets>& strings, std::uint8_t* to) {
+CFCK_DEVICE std::uint32_t write_states(const std::uint32_t* states, const std::uint32_t* n_words,
+                                       StateStrings<n_sets>& strings, std::uint8_t* to) {
   DeviceFieldWriter fields(simt::lane() == 0 ? to : nullptr);
-  CFCK_UNROLL
+  CFCK_NO_UNROLL
   for (unsigned set = 0; set < n_sets; ++set) {
-    fields.varint(lanes.n_words(set));
+    fields.varint(n_words[set]);
   }
-  std::uint32_t at = fields.n_bytes();
-  const std::uint32_t n_states = pack_states(lanes, strings);
-  copy_bytes(reinterpret_cast<const std::uint8_t*>(strings.words), n_states, to + at);
-  at += n_states;
-  CFCK_UNROLL
-  for (unsigned set = 0; set < n_sets; ++set) {
-    const std::uint32_t n = lanes.n_words(set);
-    copy_words(lanes.ends[set] - n, n, to + at);
-    at += 2 * n;
-  }
-  return at;
+  const std::uint32_t n_states = pack_states(states, strings);
+  copy_bytes(reinterpret_cast<const std::uint8_t*>(strings.words), n_states, to + fields.n_bytes());
+  return fields.n_bytes() + n_states;
 }
 
 }  // namespace cfck::codec

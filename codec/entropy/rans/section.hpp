@@ -15,6 +15,7 @@ namespace cfck::codec {
 inline constexpr unsigned kBinPlace = 0;
 inline constexpr unsigned kCleanPlace = 1;
 inline constexpr unsigned kFirstValuePlace = 2;
+inline constexpr unsigned kLosslessPlaces = kFirstValuePlace + kLosslessTables;
 inline constexpr unsigned kMaxPlaces = kFirstValuePlace + kSpectralTables;
 
 // Number of lane sets that an encoder uses for a chunk of n values.

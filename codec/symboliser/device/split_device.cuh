@@ -112,21 +112,62 @@ CFCK_DEVICE void store_bytes(std::uint64_t number, unsigned n_bytes, std::uint8_
 }
 
 // Packs `width` bits, 1 to 8, of each value of a whole group: those of the lane's four neighbours.
+// `to` is at a multiple of 4.
 CFCK_DEVICE void store_neighbours(const std::uint32_t (&bits)[kLaneValues], unsigned width,
                                   std::uint8_t* to) {
+  const unsigned lane = simt::lane();
   std::uint32_t four = 0;
   CFCK_UNROLL
   for (unsigned t = 0; t < kLaneValues; ++t) {
     four |= bits[t] << (width * t);
   }
-  // Two lanes together have whole bytes.
-  const std::uint32_t other = simt::shuffle_xor(four, 1);
-  if (simt::lane() % 2 == 0) {
-    const std::uint64_t eight = std::uint64_t{other} << (4 * width) | four;
-    store_bytes(eight, width, to + simt::lane() / 2 * width);
+  if (width == 8) {
+    reinterpret_cast<std::uint32_t*>(to)[lane] = four;
+    return;
+  }
+  if (width < 4) {
+    // Two lanes together have whole bytes.
+    const std::uint32_t other = simt::shuffle_xor(four, 1);
+    if (lane % 2 == 0) {
+      store_bytes(std::uint64_t{other} << (4 * width) | four, width, to + lane / 2 * width);
+    }
+    return;
+  }
+  // Word `lane` begins in the bits of lane 8 * lane / width, and ends in those of one of the next
+  // two: the quotients by 4 to 7 are exact for numbers up to 248.
+  const unsigned n_bits = 4 * width;
+  const std::uint32_t inverse = width == 7 ? 9363 : width == 6 ? 10923 : width == 5 ? 13108 : 16384;
+  const std::uint32_t from = 8 * lane * inverse >> 16;
+  const std::uint32_t shift = 32 * lane - from * n_bits;
+  const std::uint32_t low = simt::shuffle(four, from & 31);
+  const std::uint32_t middle = simt::shuffle(four, (from + 1) & 31);
+  const std::uint32_t high = simt::shuffle(four, (from + 2) & 31);
+  if (lane < n_bits) {
+    const std::uint32_t above = 2 * n_bits - shift;
+    reinterpret_cast<std::uint32_t*>(to)[lane] =
+        low >> shift | middle << (n_bits - shift) | (above < 32 ? high << above : 0);
   }
 }
 
+// Stores the low integers of the lane's four neighbours in a whole group. `to` is at a multiple of
+// 4.
+CFCK_DEVICE void store_low_neighbours(const std::uint32_t (&raw)[kLaneValues], std::uint8_t* to) {
+  auto* const words = reinterpret_cast<std::uint32_t*>(to) + 2 * simt::lane();
+  words[0] = (raw[0] & 0xffff) | raw[1] << 16;
+  words[1] = (raw[2] & 0xffff) | raw[3] << 16;
+}
+CFCK_DEVICE void store_low_neighbours(const std::uint64_t (&raw)[kLaneValues], std::uint8_t* to) {
+  auto* const words = reinterpret_cast<std::uint32_t*>(to) + 6 * simt::lane();
+  CFCK_UNROLL
+  for (unsigned pair = 0; pair < 2; ++pair) {
+    const std::uint64_t first = raw[2 * pair];
+    const std::uint64_t second = raw[2 * pair + 1];
+    words[3 * pair] = static_cast<std::uint32_t>(first);
+    words[3 * pair + 1] = (static_cast<std::uint32_t>(first >> 32) & 0xffff) |
+                          static_cast<std::uint32_t>(second) << 16;
+    words[3 * pair + 2] = static_cast<std::uint32_t>(second >> 16);
+  }
+}
 // Packs `width` bits of each of n values, one bit string over values of all lanes, by way of
 // `shared`, a byte for each value of a group.
 CFCK_DEVICE void store_part(const std::uint32_t (&bits)[kLaneValues], unsigned width, unsigned n,
@@ -149,7 +190,8 @@ CFCK_DEVICE void store_part(const std::uint32_t (&bits)[kLaneValues], unsigned w
 }
 
 // Writes the raw bits of a group (specification, section 6), those of each lane in `raw`, and
-// returns their end. `shared` has a byte for each value of a group.
+// returns their end. `shared` has a byte for each value of a group. `to` is at a multiple of 4, and
+// so is the end of a whole group.
 template <class Format>
 CFCK_DEVICE std::uint8_t* store_raw_bits(const typename Format::Word (&raw)[kLaneValues],
                                          unsigned n, bool has_signs, unsigned trailing_zero_bits,
@@ -171,16 +213,20 @@ CFCK_DEVICE std::uint8_t* store_raw_bits(const typename Format::Word (&raw)[kLan
     }
     to += (n * width + 7) / 8;
   }
-  if (low_bits != 0) {
+  if constexpr (Format::kLowBits != 0) {
     constexpr unsigned kLowBytes = Format::kLowBits / 8;
-    CFCK_UNROLL
-    for (unsigned t = 0; t < kLaneValues; ++t) {
-      const unsigned i = place_in_group(n == kGroupSize, t, simt::lane());
-      if (i < n) {
-        store_bytes(raw[t], kLowBytes, to + i * kLowBytes);
+    if (low_bits != 0 && n == kGroupSize) {
+      store_low_neighbours(raw, to);
+    } else if (low_bits != 0) {
+      CFCK_UNROLL
+      for (unsigned t = 0; t < kLaneValues; ++t) {
+        const unsigned i = place_in_group(false, t, simt::lane());
+        if (i < n) {
+          store_bytes(raw[t], kLowBytes, to + i * kLowBytes);
+        }
       }
     }
-    to += n * kLowBytes;
+    to += low_bits != 0 ? n * kLowBytes : 0;
   }
   return to;
 }

@@ -57,6 +57,13 @@ Result<std::optional<Placed>> place(std::span<const StridedTensor> tensors, std:
   if (*elems == 0) {
     return std::optional<Placed>();
   }
+  if (tensor.source != nullptr && !is_contiguous(tensor.shape, tensor.strides)) {
+    return refuse(ErrorCode::kInvalidArgument,
+                  "a tensor that is read through a source must be contiguous", tensor);
+  }
+  if (tensor.source != nullptr && tensor.device == Device()) {
+    return std::optional<Placed>();  // shares memory with no other
+  }
   if (tensor.data == nullptr) {
     return refuse(ErrorCode::kInvalidArgument, "the tensor has elements but no data", tensor);
   }

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 # name, dtype, shape, strides in elements, address of the first element
 HostTensor = tuple[str, str, Sequence[int], Sequence[int], int]
-# name, dtype, shape, read(offset_bytes, address, n_bytes)
-DeviceTensor = tuple[str, str, Sequence[int], Callable[[int, int, int], None]]
+# name, dtype, shape, read(offset_bytes, address, n_bytes), address of the first element on its
+# device; number of the CUDA device and bytes there of a contiguous tensor in its memory
+DeviceTensor = tuple[
+    str, str, Sequence[int], Callable[[int, int, int], None], int, tuple[int, int] | None
+]
 
 
 class AnyTensor(Protocol):
@@ -34,19 +37,16 @@ TensorT = TypeVar("TensorT", bound=AnyTensor)
 
 @dataclasses.dataclass
 class Prepared:
-    """Tensors as the native writer takes them. ``owners`` keeps their memory alive."""
+    """Tensors as the native writer takes them: those of a unit may share memory. ``owners`` keeps
+    their memory alive."""
 
-    units: list[list[HostTensor] | DeviceTensor] = dataclasses.field(default_factory=list)
+    units: list[list[HostTensor | DeviceTensor]] = dataclasses.field(default_factory=list)
     owners: list[object] = dataclasses.field(default_factory=list)
     total_bytes: int = 0
 
     def names(self) -> list[str]:
         """Names of the tensors, in the order of the file."""
-        return [
-            tensor[0]
-            for unit in self.units
-            for tensor in (unit if isinstance(unit, list) else [unit])
-        ]
+        return [tensor[0] for unit in self.units for tensor in unit]
 
 
 class Framework(Protocol[TensorT]):

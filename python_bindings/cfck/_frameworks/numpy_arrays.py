@@ -16,7 +16,7 @@ from ..errors import (
     OutOfMemoryError,
     UnsupportedError,
 )
-from .framework import HostTensor, Prepared, named_tensors, row_major, unsupported
+from .framework import DeviceTensor, HostTensor, Prepared, named_tensors, row_major, unsupported
 
 _SCALAR_TYPES: dict[str, Any] = {
     "BOOL": np.bool_,
@@ -99,7 +99,7 @@ class NumpyFramework:
 
     def prepare(self, tensors: Mapping[str, np.ndarray]) -> Prepared:
         prepared = Prepared()
-        family: list[HostTensor] = []
+        family: list[HostTensor | DeviceTensor] = []
         # A scalar (np.float32(3)) is as good as an array without dimensions.
         problems = Problems()
         kinds = (np.ndarray, np.generic)

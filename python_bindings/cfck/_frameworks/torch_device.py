@@ -13,15 +13,20 @@ from .torch_tensors import dtype_of, has_plain_storage, torch_shape
 
 
 class TorchDevice:
-    """One CUDA device, for loads that it decodes."""
+    """One CUDA device, for loads that it decodes and files that it encodes."""
 
     def __init__(self, device: torch.device) -> None:
         index = torch.cuda.current_device() if device.index is None else device.index
         self.number = index
         self.device = torch.device("cuda", index)
 
+    @classmethod
+    def of_number(cls, number: int) -> TorchDevice:
+        """The device of this number."""
+        return cls(torch.device("cuda", number))
+
     def why_not(self) -> str | None:
-        """Why the device cannot decode; None where it can."""
+        """Why the device cannot be used; None where it can."""
         if torch.version.cuda is None:
             return "this torch is not built for CUDA"
         return _native.why_not_cuda(self.number)
@@ -37,8 +42,8 @@ class TorchDevice:
         return memory[-memory.data_ptr() % 256 :][:n_bytes]
 
     def staging(self, n_bytes: int, least_bytes: int) -> torch.Tensor:
-        """Bytes of the host that the device copies from: pinned where that is possible, and fewer
-        where there are not as many.
+        """Bytes of the host that the device copies from or to, at a multiple of 256: pinned where
+        that is possible, and fewer where there are not as many.
 
         Raises:
             OutOfMemoryError: there are not even ``least_bytes``, pinned or not.
@@ -74,7 +79,8 @@ class TorchDevice:
         )
 
     def _on_host(self, n_bytes: int, is_pinned: bool) -> torch.Tensor:
-        return torch.empty(n_bytes, dtype=torch.uint8, device="cpu", pin_memory=is_pinned)
+        memory = torch.empty(n_bytes + 256, dtype=torch.uint8, device="cpu", pin_memory=is_pinned)
+        return memory[-memory.data_ptr() % 256 :][:n_bytes]
 
     def _empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         try:

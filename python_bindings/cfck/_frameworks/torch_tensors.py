@@ -90,25 +90,25 @@ class TorchFramework:
                 problems.add(error)
         problems.check()
         prepared.total_bytes = sum(t.nbytes for _, t in storable)
-        if all(is_host(tensor) for _, tensor in storable):
-            prepared.units.append([_host_tensor(prepared, *named) for named in storable])
-            return prepared
+        moved = _moved_to_host(storable)
         latest: dict[str, torch.Tensor] = {}
-        for family in _families(storable):
-            name, tensor = family[0]
-            if len(family) == 1 and not is_host(tensor):
-                prepared.units.append(_device_tensor(name, tensor, latest))
-                continue
-            prepared.units.append([_host_tensor(prepared, *named) for named in _moved(family)])
+        unit: list[HostTensor | DeviceTensor] = []
+        for name, tensor in storable:
+            if name in moved or is_host(tensor):
+                unit.append(_host_tensor(prepared, name, moved.get(name, tensor)))
+            else:
+                prepared.owners.append(tensor)
+                unit.append(_device_tensor(name, tensor, latest))
+        prepared.units.append(unit)
         return prepared
 
     def on_host(self, prepared: Prepared) -> list[HostTensor]:
         tensors: list[HostTensor] = []
-        for unit in prepared.units:
-            if isinstance(unit, list):
-                tensors.extend(unit)
+        for tensor in (tensor for unit in prepared.units for tensor in unit):
+            if len(tensor) == 5:
+                tensors.append(tensor)
                 continue
-            name, dtype, shape, read = unit
+            name, dtype, shape, read, *_ = tensor
             memory, address, n_bytes = self.allocate(dtype, shape)
             read(0, address, n_bytes)
             prepared.owners.append(memory)
@@ -365,7 +365,7 @@ def _host_tensor(prepared: Prepared, name: str, tensor: torch.Tensor) -> HostTen
 def _device_tensor(
     name: str, tensor: torch.Tensor, latest: dict[str, torch.Tensor]
 ) -> DeviceTensor:
-    """A tensor that is copied to the host range by range.
+    """A tensor that is copied to the host range by range, unless a device encodes it.
 
     ``latest`` holds one contiguous tensor, so that the device needs memory for one copy only.
     """
@@ -381,7 +381,33 @@ def _device_tensor(
         host = torch.frombuffer((ctypes.c_ubyte * n_bytes).from_address(address), dtype=torch.uint8)
         host.copy_(flat[offset_bytes : offset_bytes + n_bytes])
 
-    return name, dtype, shape, read
+    in_cuda = tensor.device.type == "cuda" and tensor.is_contiguous() and tensor.numel() > 0
+    cuda = (tensor.device.index or 0, tensor.nbytes) if in_cuda else None
+    return name, dtype, shape, read, tensor.data_ptr(), cuda
+
+
+def _moved_to_host(tensors: list[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Copies in host memory of those tensors that share memory in a way that can be stored from
+    there alone."""
+    moved: dict[str, torch.Tensor] = {}
+    if all(is_host(tensor) for _, tensor in tensors):
+        return moved
+    for family in _families(tensors):
+        if len(family) > 1 and not is_host(family[0][1]) and not _are_tied_in_place(family):
+            moved.update(_moved(family))
+    return moved
+
+
+def _are_tied_in_place(family: list[tuple[str, torch.Tensor]]) -> bool:
+    """Whether the native writer can tie them where they are: one of them has all of the memory."""
+    ranges = [byte_range(tensor) for _, tensor in family]
+    whole = (min(ranges)[0], max(stop for _, stop in ranges))
+    return whole in ranges and all(
+        tensor.device.type == "cuda"
+        and tensor.dtype == family[0][1].dtype
+        and tensor.is_contiguous()
+        for _, tensor in family
+    )
 
 
 def _families(

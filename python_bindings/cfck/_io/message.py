@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from .._frameworks.framework import AnyTensor, Framework, Prepared, TensorT, row
 from .._options.kinds import MessageOptions, Unpack
 from .._options.native import native_options
 from .._options.signatures import chosen, complete, takes
-from ..errors import InvalidArgumentError, LimitExceededError
+from ..errors import InvalidArgumentError, LimitExceededError, UnsupportedError
+from .message_on_device import encode_for_host, encode_there, is_on_device
 from .opening import flat_bytes, readable
 
 if TYPE_CHECKING:
@@ -61,14 +62,24 @@ def encode_message(
 ) -> int: ...
 
 
+@overload
+def encode_message(
+    array: torch.Tensor,
+    *,
+    out: Literal["device"],
+    options: MessageOptions | None = None,
+    **fields: Unpack[MessageOptions],
+) -> torch.Tensor: ...
+
+
 @takes(MessageOptions)
 def encode_message(
     array: AnyTensor,
     *,
-    out: Buffer | torch.Tensor | None = None,
+    out: Buffer | torch.Tensor | Literal["device"] | None = None,
     options: MessageOptions | None = None,
     **fields: Unpack[MessageOptions],
-) -> bytes | int:
+) -> bytes | int | torch.Tensor:
     """Encodes one tensor as bare bytes, at most 24 more than its values if it has one dimension.
 
     For what goes from one process to another, or into a container of your own: a message has no
@@ -77,24 +88,30 @@ def encode_message(
 
     Args:
         array: a numpy.ndarray or torch.Tensor of any dtype of safetensors. Memory that is not
-            contiguous is copied, and so is a tensor that is not on the host.
+            contiguous is copied. docs/devices.md says which tensors of a CUDA device are encoded
+            there; all others that are not on the host are copied to it first.
         out: memory for the message, such as a bytearray or a torch.Tensor of uint8 with one
             dimension: at least max_message_bytes(array) bytes, which do not overlap the tensor.
+            "device": a torch.Tensor of uint8 on the device of the tensor is returned.
         options: how to encode it: a dict.
 
     Returns:
-        The message; with ``out`` the number of its bytes there.
+        The message; with memory as ``out`` the number of its bytes there.
 
     Raises:
         CfckError: InvalidArgumentError for options that contradict themselves, for a maximum error
             where the tensor is not F64, F32, BF16 or F16, and for an ``out`` that is too small or
-            read-only; UnsupportedError for codec "spectral" and for dtypes that cannot be stored.
+            read-only; UnsupportedError for codec "spectral", for dtypes that cannot be stored, and
+            for an ``out`` on a device where the tensor is not, or that cannot be used.
         TypeError: an option has the wrong type.
 
     May be called from several threads at once. The memory that encoding needs is kept by each
     thread for its next messages.
     """
-    return encode_with(framework_of(array), array, out, chosen(MessageOptions, options, fields))
+    made: bytes | int | torch.Tensor = encode_with(
+        framework_of(array), array, out, chosen(MessageOptions, options, fields)
+    )
+    return made
 
 
 @takes(MessageOptions)
@@ -174,7 +191,7 @@ def message_info(data: Buffer | torch.Tensor) -> MessageInfo:
 
 def encode_with(
     framework: Framework[TensorT], tensor: TensorT, out: Any, options: MessageOptions
-) -> bytes | int:
+) -> Any:
     """encode_message() for tensors of one library."""
     return _encode(framework, tensor, out, _native_options(options))
 
@@ -188,7 +205,7 @@ def encode_learned(
     """
     native = _native_options({}, {"": steps} if steps is not None else None)
     with naming(name):
-        return _encode(framework, tensor, None, native, name)  # type: ignore[return-value]
+        return _encode(framework, tensor, None, native, name)  # type: ignore[no-any-return]
 
 
 def _encode(
@@ -197,7 +214,14 @@ def _encode(
     out: Any,
     native: _native.EncodeOptions,
     name: str = "",
-) -> bytes | int:
+) -> Any:
+    on_device = is_on_device(tensor)
+    if not on_device and (out == "device" if isinstance(out, str) else is_on_device(out)):
+        raise UnsupportedError("a message on a device is made of a tensor of that CUDA device")
+    if on_device and (out is None or isinstance(out, str) or is_on_device(out)):
+        made = _encode_on_device(framework, tensor, out, native)
+        if made is not None:
+            return made
     # The prepared tensor owns the memory at the address.
     with without_name():
         prepared, dtype, shape, address = _contiguous(framework, tensor, name)
@@ -205,6 +229,19 @@ def _encode(
         return _native.encode_message(dtype, shape, address, native)
     into = _writable(out)
     return _native.encode_message_into(dtype, shape, address, native, into.ctypes.data, into.nbytes)
+
+
+def _encode_on_device(
+    framework: Framework[Any], tensor: Any, out: Any, native: _native.EncodeOptions
+) -> Any:
+    """What encode_message() returns; None where the host has to encode."""
+    if isinstance(out, str) and out != "device":
+        raise InvalidArgumentError(f'out is memory for the message, or "device", not {out!r}')
+    with without_name():
+        dtype, shape = framework.describe(tensor)
+        if out is None:
+            return encode_for_host(tensor, dtype, shape, native)
+        return encode_there(tensor, dtype, shape, native, None if isinstance(out, str) else out)
 
 
 def decode_with(framework: Framework[TensorT], data: Any, out: Any) -> TensorT:

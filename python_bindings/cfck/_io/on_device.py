@@ -74,7 +74,7 @@ def decoding_device(
         return memory
     if decode == "device":
         raise UnsupportedError(f"cuda:{memory.number} cannot decode: {reason}")
-    _warn_once(f"tensors for cuda:{memory.number} are decoded on the host: {reason}")
+    warn_once(f"tensors for cuda:{memory.number} are decoded on the host: {reason}")
     return None
 
 
@@ -113,8 +113,9 @@ def read_on_device(
 _warned: set[str] = set()
 
 
-def _warn_once(message: str) -> None:
-    if message in _warned:
+def warn_once(message: str, kind: str | None = None) -> None:
+    """Warns, unless it has done so; ``kind`` stands for messages that are never quite the same."""
+    if (kind or message) in _warned:
         return
-    _warned.add(message)
+    _warned.add(kind or message)
     warnings.warn(message, DeviceWarning, stacklevel=level_of_caller())

@@ -17,6 +17,7 @@ from .._options.native import check_threads, native_options
 from .._options.signatures import complete
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
 from .archive import Archive
+from .encode_on_device import with_device
 from .far_bases import warn_of_far_base
 from .replacing import check_replaceable
 from .summary import SaveSummary, summarize, warn_of_losses, warn_of_no_tensors
@@ -65,8 +66,9 @@ def write_prepared(
     _check_flags(checked)
     check_replaceable(filename, checked["base"], checked["replace_base"])
     native = native_options(checked, exempt, learned)
-    try:
-        summary = _native.write_file(
+
+    def write(device: _native.WriterDevice | None) -> _native.WriteSummary:
+        return _native.write_file(
             path,
             prepared.units,
             entries,
@@ -76,10 +78,14 @@ def write_prepared(
             sync=checked["fsync"],
             progress=byte_listener(checked["progress"], "save"),
             total_bytes=prepared.total_bytes,
+            device=device,
         )
+
+    try:
+        summary, device = with_device(prepared, checked, write)
     except NotFoundError as error:
         raise _missing(filename, error) from None
-    result = summarize(summary, prepared.names(), exempt)
+    result = summarize(summary, prepared.names(), exempt, device)
     warn_of_losses(summary, native)
     warn_of_no_tensors(filename, result)
     warn_of_far_base(filename, checked["base"])
@@ -149,15 +155,21 @@ def write_prepared_bytes(
 ) -> tuple[bytes, SaveSummary]:
     checked = complete(SaveBytesOptions, options)
     native = native_options(checked, learned=learned)
-    data, summary = _native.write_bytes(
-        prepared.units,
-        check_metadata(metadata),
-        options=native,
-        progress=byte_listener(checked["progress"], "save"),
-        total_bytes=prepared.total_bytes,
-    )
+    entries = check_metadata(metadata)
+
+    def write(device: _native.WriterDevice | None) -> tuple[bytes, _native.WriteSummary]:
+        return _native.write_bytes(
+            prepared.units,
+            entries,
+            options=native,
+            progress=byte_listener(checked["progress"], "save"),
+            total_bytes=prepared.total_bytes,
+            device=device,
+        )
+
+    (data, summary), device = with_device(prepared, checked, write)
     warn_of_losses(summary, native)
-    return data, summarize(summary, prepared.names(), {})
+    return data, summarize(summary, prepared.names(), {}, device)
 
 
 def update_file(
@@ -178,17 +190,23 @@ def update_file(
     path = native_path(filename)
     entries = check_metadata(metadata)
     native = native_options(checked)
-    try:
-        summary = _native.update_file(
+    gone = list(remove)
+
+    def write(device: _native.WriterDevice | None) -> _native.WriteSummary:
+        return _native.update_file(
             path,
-            framework.on_host(prepared),
-            list(remove),
+            prepared.units,
+            gone,
             entries,
             options=native,
             force=checked["replace_base"],
             progress=byte_listener(checked["progress"], "save"),
             total_bytes=prepared.total_bytes,
+            device=device,
         )
+
+    try:
+        summary, device = with_device(prepared, checked, write)
     except NotFoundError as error:
         if not os.path.exists(filename):
             raise _missing(filename, error) from None
@@ -198,7 +216,7 @@ def update_file(
         message = f"{os.fsdecode(filename)} has no tensor {error.record!r} to remove{advice}"
         raise NotFoundError(message, record=error.record) from None
     warn_of_losses(summary, native)
-    return summarize(summary, prepared.names(), {})
+    return summarize(summary, prepared.names(), {}, device)
 
 
 def _check_before(metadata: Mapping[str, str] | None, checked: Mapping[str, Any]) -> None:

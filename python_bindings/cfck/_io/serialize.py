@@ -12,7 +12,7 @@ import numpy as np
 
 from .._common.checks import check_utf8
 from .._common.text import with_article
-from .._frameworks.framework import HostTensor, Prepared, row_major
+from .._frameworks.framework import DeviceTensor, HostTensor, Prepared, row_major
 from .._options.kinds import ReadOptions, SaveBytesOptions, SaveOptions
 from ..errors import InvalidArgumentError, LimitExceededError
 from .archive import Archive
@@ -110,7 +110,7 @@ def _unsigned(value: Any, what: str) -> int:
 def _prepare(tensor_dict: Mapping[str, TensorSpec]) -> Prepared:
     if not isinstance(tensor_dict, Mapping):
         raise TypeError(f"expected a dict of TensorSpec, not {type(tensor_dict).__name__}")
-    family = []
+    family: list[HostTensor | DeviceTensor] = []
     for name, spec in tensor_dict.items():
         if not isinstance(name, str):
             raise TypeError(f"names of tensors are str, not {type(name).__name__}: {name!r}")

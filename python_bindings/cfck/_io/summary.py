@@ -54,6 +54,9 @@ class SaveSummary:
         stored_apart: names of tensors that share memory with others and were stored apart from
             them, such as ``x[::2]`` and ``x[::3]``: without the elements that no tensor has, no
             strides say how they lie in what is stored.
+        device_bytes: bytes of values that a device has encoded (``encode``).
+        host_bytes: bytes of values of such tensors that the host has encoded all the same; of
+            tensors that no device was asked to encode, 0.
     """
 
     n_records: int
@@ -64,16 +67,22 @@ class SaveSummary:
     kept_lossless: dict[str, str] = dataclasses.field(default_factory=dict)
     unmatched_rules: tuple[str, ...] = ()
     stored_apart: tuple[str, ...] = ()
+    device_bytes: int = 0
+    host_bytes: int = 0
 
 
 def summarize(
-    native: _native.WriteSummary, names: Sequence[str], exempt: Mapping[str, str]
+    native: _native.WriteSummary,
+    names: Sequence[str],
+    exempt: Mapping[str, str],
+    device: _native.WriterDevice | None = None,
 ) -> SaveSummary:
     """The summary for the caller, who is warned of rules without effect and of lost ties.
 
     Args:
         names: names of the tensors written.
         exempt: names that the caller exempted, and the reason of each.
+        device: the one that was asked to encode.
     """
     summary = SaveSummary(
         n_records=native.n_records,
@@ -87,6 +96,8 @@ def summarize(
         },
         unmatched_rules=tuple(native.unmatched_rules),
         stored_apart=tuple(native.stored_apart),
+        device_bytes=0 if device is None else device.device_bytes,
+        host_bytes=0 if device is None else device.host_bytes,
     )
     if summary.stored_apart:
         message = (

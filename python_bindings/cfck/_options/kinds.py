@@ -220,12 +220,17 @@ class SaveBytesOptions(RefineOptions, total=False):
         a base that is a single .cfck file, and load_file() looks for that beside the file. It has
         to be told of any other base, with ``base`` or ``base_dirs``; if that is a path, saving a
         file warns so. See docs/patches.md. Not for update().
+    encode: who encodes tensors of a CUDA device. "auto": that device where it can and there is
+        enough to do, else the host; "device": the device, and where it cannot be used that is an
+        UnsupportedError; "host": values are copied and encoded by the host. The file is the same.
+        What a device does not encode (docs/devices.md) the host does in any case.
     progress: called as progress(done_bytes, total_bytes, name), of decoded bytes; what it raises
         ends the call. True: a bar on stderr.
     """
 
     calibration: NativeCalibration | str | os.PathLike[str] | None
     base: BaseTensors | str | os.PathLike[str] | None
+    encode: Literal["auto", "device", "host"]
     progress: Progress | bool | None
 
 

@@ -72,6 +72,7 @@ _ORDER = (
     "threads",
     "verify",
     "decode",
+    "encode",
     "progress",
     "max_decoded_bytes",
     "limits",
@@ -152,7 +153,7 @@ declare(
     written_once=False,
 )
 declare(RefineOptions, CompressOptions, size=None, rules=None)
-declare(SaveBytesOptions, RefineOptions, calibration=None, base=None, progress=None)
+declare(SaveBytesOptions, RefineOptions, calibration=None, base=None, encode="auto", progress=None)
 declare(UpdateOptions, SaveBytesOptions, replace_base=False)
 declare(SaveOptions, UpdateOptions, verify=False, fsync=True)
 declare(LimitOptions, threads=0, max_decoded_bytes=0, limits=None)

@@ -40,7 +40,7 @@ def layout_of(framework: Framework[Any], tensors: Mapping[str, Any]) -> Layout:
     """Raises for tensors that files cannot hold, as save_file does."""
     layout: Layout = {}
     for unit in framework.prepare(tensors).units:
-        for tensor in unit if isinstance(unit, list) else [unit]:
+        for tensor in unit:
             layout[tensor[0]] = (tensor[1], tuple(tensor[2]))
     return layout
 

@@ -81,13 +81,13 @@ def count_bytes_read(monkeypatch):
     original = torch_tensors._device_tensor
 
     def counting(name, tensor, latest):
-        *what, read = original(name, tensor, latest)
+        *what, read, address, cuda = original(name, tensor, latest)
 
         def count(offset_bytes, address, n_bytes):
             n_read[name] += n_bytes
             read(offset_bytes, address, n_bytes)
 
-        return *what, count
+        return *what, count, address, cuda
 
     monkeypatch.setattr(torch_tensors, "_device_tensor", counting)
     return n_read
@@ -99,7 +99,7 @@ def test_an_error_of_the_device_reaches_the_caller(path, monkeypatch):
         def read(offset_bytes, address, n_bytes):
             raise RuntimeError("the device is gone")
 
-        return name, "F32", tuple(tensor.shape), read
+        return name, "F32", tuple(tensor.shape), read, tensor.data_ptr(), None
 
     monkeypatch.setattr(torch_tensors, "_device_tensor", broken)
     path.write_bytes(b"old")

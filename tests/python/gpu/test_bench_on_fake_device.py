@@ -38,10 +38,14 @@ def test_all_rows_are_measured(tmp_path):
     numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
     assert numbers["facts"]["kernels timed by"] == "profiler"
     assert {row["subject"] for row in numbers["decodes"]} == DECODED
+    assert {row["subject"] for row in numbers["encodes"]} >= {"lossless BF16", "lossless F32"}
+    ways = {row["way"] for row in numbers["saves"]}
+    assert {"cfck, encoded by the device", "cfck, encoded by the host", "safetensors"} <= ways
     loaders = {row["loader"] for row in numbers["loads"]}
     assert {"cfck, decoded by the device", "cfck, decoded by the host"} <= loaders
     rows = {line["row"] for line in numbers["targets"]}
-    assert rows == {"copies", "decode", "hashes", "memory", "small", "opening", "load", "nvcomp"}
+    assert rows == {"copies", "decode", "hashes", "memory", "small", "opening", "load", "encode",
+                    "save", "nvcomp"}  # fmt: skip
     # Goals are for whole sizes; what is skipped is a peer.
     assert {line["verdict"] for line in numbers["targets"]} <= {"info", "skipped"}
     assert {line["row"] for line in numbers["targets"] if line["verdict"] == "skipped"} <= {

@@ -71,7 +71,7 @@ OF_TENSORS = [
 
 OF_SAVES = [
     *OF_TENSORS, "entropy", "level", "chunk_elems", "size", "calibration", "base", "rules",
-    "threads", "progress",
+    "threads", "encode", "progress",
 ]  # fmt: skip
 OF_LOADS = [
     "threads", "max_decoded_bytes", "limits", "verify", "decode", "base", "backend", "base_dirs",
@@ -86,7 +86,8 @@ EVERYDAY = [
     (cfck.torch.save_model, [*OF_SAVES, "replace_base", "verify", "fsync"]),
     (cfck.update, [*OF_SAVES, "replace_base"]),
     (cfck.compress, [name for name in OF_SAVES
-                     if name not in ("size", "calibration", "base", "rules", "progress")]),
+                     if name not in ("size", "calibration", "base", "rules", "encode",
+                                     "progress")]),
     *[(module.load, [*OF_LOADS[:6], "progress"])
       for module in (cfck.torch, cfck.numpy)],
     *[(getattr(module, name), OF_LOADS)

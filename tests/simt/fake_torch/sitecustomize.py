@@ -67,6 +67,15 @@ def _to(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
     return result.as_subclass(torch.Tensor)
 
 
+_plain_detach = torch.Tensor.detach
+
+
+def _detach(tensor: torch.Tensor) -> torch.Tensor:
+    """Where it was, also where methods do not see the class of a tensor."""
+    detached = _plain_detach(tensor)
+    return detached.as_subclass(type(tensor)) if isinstance(tensor, DeviceTensor) else detached
+
+
 def _on_device(make: Any) -> Any:
     """A function that makes tensors, on the fake device where that is asked for."""
 
@@ -155,6 +164,7 @@ def install() -> None:
                  "tensor", "zeros"):  # fmt: skip
         setattr(torch, name, _on_device(getattr(torch, name)))
     torch.Tensor.to = _to  # type: ignore[assignment]
+    torch.Tensor.detach = _detach  # type: ignore[assignment]
     torch.Tensor.cuda = lambda tensor, *_, **__: tensor.to(CUDA)  # type: ignore[assignment, method-assign]
     # Parameters are of the class of what they are made of.
     torch.__future__.set_overwrite_module_params_on_conversion(True)

@@ -135,20 +135,40 @@ std::vector<std::byte> emulated_lanes(const std::vector<DeviceSymbolRun>& runs,
   std::uint32_t n_bytes = 0;
   simt::Launch launch;
   launch.order = order;
+  std::vector<std::uint32_t> states(n_sets * simt::kWarpLanes);
+  std::vector<std::uint32_t> n_words(n_sets);
   simt::emulate<Shared>(launch, [&](Shared& shared) {
-    DeviceEncodeLanes<n_sets> lanes;
-    lanes.stages = shared.stages;
-    for (unsigned set = 0; set < n_sets; ++set) {
-      lanes.ends[set] = words.data() + (set + 1) * n_symbols;
+    constexpr unsigned kOwn = n_sets == 1 ? 1 : 2;
+    for (unsigned first = 0; first < n_sets; first += kOwn) {
+      DeviceEncodeLanes<kOwn> lanes;
+      lanes.stages = shared.stages;
+      lanes.room = static_cast<std::uint32_t>(n_symbols);
+      lanes.first_set = first;
+      lanes.n_sets = n_sets;
+      for (unsigned set = 0; set < kOwn; ++set) {
+        lanes.ends[set] = words.data() + (first + set + 1) * n_symbols;
+      }
+      start_lanes(lanes, reinterpret_cast<const std::uint8_t*>(tail.data()),
+                  static_cast<std::uint32_t>(tail.size()));
+      for (std::size_t r = runs.size(); r-- > 0;) {
+        encode_run(lanes, runs[r], tables.data());
+      }
+      finish_words(lanes);
+      EXPECT_FALSE(lanes.is_too_long);
+      for (unsigned set = 0; set < kOwn; ++set) {
+        states[(first + set) * simt::kWarpLanes + simt::lane()] = lanes.state[set];
+        n_words[first + set] = lanes.n_words(set);
+      }
     }
-    start_lanes(lanes, reinterpret_cast<const std::uint8_t*>(tail.data()),
-                static_cast<std::uint32_t>(tail.size()));
-    for (std::size_t r = runs.size(); r-- > 0;) {
-      encode_run(lanes, runs[r], tables.data());
-    }
-    finish_words(lanes);
     simt::sync_warp();
-    n_bytes = write_lanes(lanes, shared.strings, reinterpret_cast<std::uint8_t*>(section.data()));
+    auto* const to = reinterpret_cast<std::uint8_t*>(section.data());
+    n_bytes = write_states(states.data(), n_words.data(), shared.strings, to);
+    for (unsigned set = 0; set < n_sets; ++set) {
+      const std::uint16_t* const end = words.data() + (set + 1) * n_symbols;
+      copy_bytes(reinterpret_cast<const std::uint8_t*>(end - n_words[set]), 2 * n_words[set],
+                 to + n_bytes);
+      n_bytes += 2 * n_words[set];
+    }
   });
   section.resize(n_bytes);
   return section;

@@ -5,7 +5,7 @@
 #include "codec/common/fields_device.cuh"
 #include "codec/common/spread_device.cuh"
 #include "codec/device_chunk.hpp"
-#include "codec/lossless/device_header.hpp"
+#include "codec/lossless/device/header.hpp"
 
 namespace cfck::codec {
 

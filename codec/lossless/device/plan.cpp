@@ -1,12 +1,11 @@
 // The lossless codec tells a device of its chunks (codec/device_plan.hpp).
-#include "codec/device_plan.hpp"
-
 #include <algorithm>
 
 #include "codec/common/groups.hpp"
 #include "codec/common/lossless_fallback.hpp"
+#include "codec/device_plan.hpp"
 #include "codec/lossless/chunk_header.hpp"
-#include "codec/lossless/device_header.hpp"
+#include "codec/lossless/device/header.hpp"
 #include "codec/lossless/lossless.hpp"
 
 namespace cfck::codec {

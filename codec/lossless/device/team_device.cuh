@@ -2,7 +2,7 @@
 // (codec/symboliser/device/team_device.cuh).
 #pragma once
 
-#include "codec/lossless/device.cuh"
+#include "codec/lossless/device/decode.cuh"
 #include "codec/symboliser/device/team_device.cuh"
 
 namespace cfck::codec {

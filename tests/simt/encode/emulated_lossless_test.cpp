@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "codec/entropy/rans/device_choice_tables.hpp"
 #include "codec/entropy/rans/tables/cost.hpp"
-#include "codec/lossless/device_encode.cuh"
+#include "codec/lossless/device/encode_chunks_device.cuh"
 #include "tests/codec/test_values.hpp"
 #include "tests/simt/emulator.hpp"
 
@@ -20,55 +20,8 @@ namespace {
 constexpr DType kEncodedDTypes[] = {DType::kF64, DType::kF32, DType::kC64, DType::kBF16,
                                     DType::kF16};
 
-// The memory of a device, whose contents are arbitrary at first.
-template <class Format>
-class Memory {
-  using Word = typename Format::Word;
-
- public:
-  explicit Memory(std::size_t n) {
-    const std::size_t n_groups = (n + kGroupSize - 1) / kGroupSize;
-    const std::size_t n_segments = n_segments_for(n_groups, kSegmentGroups);
-
-    memory_.groups = take<GroupCode>(n_groups);
-    memory_.bins = take<std::uint8_t>(n_groups);
-    memory_.zero_bits = take<std::uint8_t>(n_groups);
-    memory_.places = take<std::uint8_t>(n_groups);
-    const std::size_t n_words = n_groups * (kGroupSize + 2) + 3 * kGroupSize * n_segments;
-    memory_.symbols = take<std::uint8_t>(n_groups * kGroupSize);
-    memory_.raw = take<std::uint8_t>(n_groups * kGroupSize * sizeof(Word));
-    memory_.escapes = take<Word>(n_groups * kGroupSize);
-    memory_.bin_escapes = take<std::uint8_t>(2 * n_groups);
-    memory_.words = take<std::uint16_t>(n_words);
-    memory_.coded = take<std::uint8_t>(2 * n_words + kLanesRoom * n_segments + kTableRoom);
-    memory_.tables = take<DeviceEncodeTable>(kLosslessPlaces);
-  }
-
-  const DeviceLosslessMemory<Format>& operator*() const { return memory_; }
-
- private:
-  template <class T>
-  T* take(std::size_t n) {
-    parts_.push_back(
-        std::make_unique<std::vector<std::uint64_t>>(n * sizeof(T) / 8 + 1, 0xe7e7e7e7e7e7e7e7u));
-    return reinterpret_cast<T*>(parts_.back()->data());
-  }
-
-  std::vector<std::unique_ptr<std::vector<std::uint64_t>>> parts_;
-  DeviceLosslessMemory<Format> memory_{};
-};
-
-const DeviceChoiceTables& choice_tables() {
-  static const std::vector<std::uint16_t> frequencies = [] {
-    std::vector<std::uint16_t> all;
-    for (unsigned i = 0; i < kStaticTables; ++i) {
-      const Frequencies& of = static_frequencies(i);
-      all.insert(all.end(), of.begin(), of.end());
-    }
-    return all;
-  }();
-  static const DeviceChoiceTables tables{symbol_costs().data(), frequencies.data()};
-  return tables;
+DeviceChoiceTables choice_tables() {
+  return {symbol_costs().data(), static_table_frequencies().data()};
 }
 
 // The payload, or nothing where the host has to encode the chunk.
@@ -79,21 +32,27 @@ std::vector<std::byte> emulated(const std::vector<std::byte>& values, simt::Lane
   const std::size_t n = values.size() / sizeof(Word);
   std::vector<Word> words(n);
   std::memcpy(words.data(), values.data(), values.size());
-  const Memory<Format> memory(n);
+  // Its contents are arbitrary at first.
+  std::vector<std::uint64_t> memory(
+      lossless_encode_layout(sizeof(Word), Format::kRawBits, n).n_bytes / 8, 0xe7e7e7e7e7e7e7e7u);
   std::vector<std::byte> payload(values.size() + 1);
-  DeviceEncoded encoded;
+  std::uint32_t n_bytes = 0;
   simt::Launch launch;
   launch.warps_per_block = n_warps;
   launch.order = order;
+  const DeviceChoiceTables tables = choice_tables();
   simt::emulate<Shared>(launch, [&](Shared& shared) {
-    DeviceLosslessEncoder<Format, n_warps> encoder(words.data(), static_cast<std::uint32_t>(n),
-                                                   *memory, choice_tables(), shared);
-    const DeviceEncoded found = encoder.encode(reinterpret_cast<std::uint8_t*>(payload.data()));
+    LosslessEncoding<Format, n_warps> chunk({words.data(), static_cast<std::uint32_t>(n)}, tables,
+                                            reinterpret_cast<std::uint8_t*>(memory.data()), shared);
+    const DeviceEncoded encoded = chunk.encode();
+    if (!encoded.needs_host) {
+      chunk.write(reinterpret_cast<std::uint8_t*>(payload.data()));
+    }
     if (simt::warp_of_block() == n_warps - 1 && simt::lane() == 7) {
-      encoded = found;
+      n_bytes = encoded.needs_host ? 0 : encoded.n_bytes;
     }
   });
-  payload.resize(encoded.needs_host ? 0 : encoded.n_bytes);
+  payload.resize(n_bytes);
   return payload;
 }
 

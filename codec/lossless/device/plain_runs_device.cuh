@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/simt/warp.cuh"
-#include "codec/lossless/values_device.cuh"
+#include "codec/lossless/device/values_device.cuh"
 #include "codec/symboliser/device/bins_device.cuh"
 #include "codec/symboliser/device/staged_device.cuh"
 

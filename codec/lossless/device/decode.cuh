@@ -9,17 +9,16 @@
 #include "codec/common/fields_device.cuh"
 #include "codec/device_chunk.hpp"
 #include "codec/entropy/rans/device.cuh"
+#include "codec/entropy/rans/section.hpp"
 #include "codec/lossless/chunk_header.hpp"
-#include "codec/lossless/plain_runs_device.cuh"
-#include "codec/lossless/sections_device.cuh"
-#include "codec/lossless/values_device.cuh"
+#include "codec/lossless/device/plain_runs_device.cuh"
+#include "codec/lossless/device/sections_device.cuh"
+#include "codec/lossless/device/values_device.cuh"
 #include "codec/symboliser/device/bins_device.cuh"
 #include "codec/symboliser/device/raw_bits_device.cuh"
 #include "codec/symboliser/float_format.hpp"
 
 namespace cfck::codec {
-
-inline constexpr unsigned kLosslessPlaces = 2 + kLosslessTables;
 
 // A value has at most 52 raw bits, and one group more than the lanes carry is in the tail.
 inline constexpr unsigned kMaxGroupRawBytes = 52 * kGroupSize / 8;

@@ -1,0 +1,43 @@
+// A batch of chunks to encode as kernels are told of it: plain data in the memory of the device.
+#pragma once
+
+#include <cstdint>
+
+#include "device/batches.hpp"
+
+namespace cfck::codec {
+
+struct DeviceEncodeChunk {
+  const void* values = nullptr;  // aligned to a value
+  std::uint32_t n_values = 0;    // at least 1
+};
+
+// Chunks of one kernel. Blocks take one after another, and put their frames one behind the other,
+// in the order of the chunks.
+struct DeviceEncodeBatch {
+  const DeviceEncodeChunk* chunks = nullptr;
+  device::Frame* frames = nullptr;  // of each chunk
+  // Where each frame begins, and the one behind the last, plus 1; 0: not known yet, as all but the
+  // first are before the batch.
+  std::uint64_t* places = nullptr;
+  std::uint8_t* out = nullptr;
+  std::uint64_t out_bytes = 0;    // frames that do not fit are left to the host
+  std::uint32_t* next = nullptr;  // the first chunk that no block has taken; 0 at first
+  // Memory that each block has for itself, block_bytes of it, which is a multiple of 16.
+  std::uint8_t* memory = nullptr;
+  const std::uint32_t* costs = nullptr;        // DeviceChoiceTables
+  const std::uint16_t* frequencies = nullptr;  // likewise
+  std::uint32_t block_bytes = 0;
+  std::uint32_t n_chunks = 0;
+  std::uint32_t alignment = 1;  // of frames
+  std::uint32_t has_header = 0;
+  device::FrameHeader header;
+};
+
+// What all lanes of a block are told of a chunk that they have encoded.
+struct DeviceEncoded {
+  bool needs_host = false;
+  std::uint32_t n_bytes = 0;  // of the payload
+};
+
+}  // namespace cfck::codec

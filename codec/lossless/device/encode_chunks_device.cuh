@@ -1,0 +1,38 @@
+// What kernels that encode on a device ask of the lossless codec (device/kernels.inc).
+#pragma once
+
+#include "codec/device_encode_batch.hpp"
+#include "codec/lossless/device/encode.cuh"
+
+namespace cfck::codec {
+
+// A chunk that a block of n_warps encodes.
+template <class Format, unsigned n_warps>
+class LosslessEncoding {
+ public:
+  using Shared = DeviceLosslessShared<n_warps>;
+
+  CFCK_DEVICE LosslessEncoding(const DeviceEncodeChunk& chunk, const DeviceChoiceTables& tables,
+                               std::uint8_t* memory, Shared& shared)
+      : parts_(lossless_memory_at<Format>(memory, chunk.n_values)),
+        encoder_(static_cast<const typename Format::Word*>(chunk.values), chunk.n_values, parts_,
+                 tables, shared) {}
+
+  CFCK_DEVICE DeviceEncoded encode() { return encoder_.encode(); }
+  CFCK_DEVICE void write(std::uint8_t* out) const { encoder_.write(out); }
+
+ private:
+  const DeviceLosslessMemory<Format> parts_;
+  DeviceLosslessEncoder<Format, n_warps> encoder_;
+};
+
+template <unsigned n_warps>
+using LosslessEncodingF64 = LosslessEncoding<With32Symbols<FormatF64>, n_warps>;
+template <unsigned n_warps>
+using LosslessEncodingF32 = LosslessEncoding<With32Symbols<FormatF32>, n_warps>;
+template <unsigned n_warps>
+using LosslessEncodingBf16 = LosslessEncoding<With32Symbols<FormatBf16>, n_warps>;
+template <unsigned n_warps>
+using LosslessEncodingF16 = LosslessEncoding<With32Symbols<FormatF16>, n_warps>;
+
+}  // namespace cfck::codec

@@ -1,0 +1,73 @@
+// Hashes of pieces of tensors, of frames whose lengths only the device knows yet, and of messages
+// made of them.
+#pragma once
+
+#include "base/simt/xxh3_128_device.cuh"
+#include "cuda/kernels/byte_batches.cuh"
+
+namespace cfck::cuda {
+
+CFCK_DEVICE void hash_ranges(const device::Ranges& batch, unsigned /*n_blocks*/) {
+  take_in_turn(batch.next, batch.n_pieces, [&](std::uint32_t piece) {
+    const device::Range& range = batch.ranges[item_of_piece(batch.ranges, batch.n_ranges, piece)];
+    const std::uint64_t number =
+        std::uint64_t{piece - range.first_piece} * range.n_of / range.n_pieces;
+    const std::uint64_t begin = number * range.piece_bytes;
+    const std::uint64_t n_left = range.n_bytes - begin;
+    const auto n_bytes =
+        static_cast<std::uint32_t>(n_left < range.piece_bytes ? n_left : range.piece_bytes);
+    const simt::Hash128 hash = simt::warp_hash128(range.data + begin, n_bytes);
+    if (simt::lane() == 0) {
+      batch.hashes[piece] = {hash.low, hash.high};
+    }
+  });
+}
+
+CFCK_DEVICE void hash_frames(const device::Frames& batch, unsigned /*n_blocks*/) {
+  take_in_turn(batch.next, batch.n_pieces, [&](std::uint32_t piece) {
+    device::Frame& frame = batch.frames[item_of_piece(batch.frames, batch.n_frames, piece)];
+    const std::uint64_t begin = std::uint64_t{piece - frame.first_piece} * device::kHashPieceBytes;
+    if (begin >= frame.n_bytes) {
+      return;  // the frame is shorter than it could be
+    }
+    const std::uint64_t n_left = frame.n_bytes - begin;
+    const auto n_bytes = static_cast<std::uint32_t>(
+        n_left < device::kHashPieceBytes ? n_left : device::kHashPieceBytes);
+    const std::uint64_t sum = simt::warp_tile_sum(
+        batch.memory + frame.at + begin, n_bytes,
+        static_cast<std::uint32_t>(begin / simt::kHashTileBytes), n_bytes == n_left);
+    if (simt::lane() == 0) {
+      simt::atomic_add(&frame.hash, sum);
+    }
+  });
+}
+
+CFCK_DEVICE void store_number(std::uint64_t number, unsigned n_bytes, std::uint8_t* to) {
+  for (unsigned i = 0; i < n_bytes; ++i) {
+    to[i] = static_cast<std::uint8_t>(number >> 8 * i);
+  }
+}
+
+// One warp does it.
+CFCK_DEVICE void seal_message(const device::Message& message, unsigned /*n_blocks*/) {
+  if (simt::block() != 0 || simt::warp_of_block() != 0) {
+    return;
+  }
+  if (message.is_hashed != 0) {
+    if (simt::lane() == 0 && message.whole->n_bytes != 0) {
+      store_number(message.whole->hash, 8, message.memory + message.whole->n_bytes);
+    }
+    return;
+  }
+  for (std::uint32_t i = simt::lane(); i < message.n_payloads && message.has_table != 0;
+       i += simt::kWarpLanes) {
+    store_number(message.payloads[i].n_bytes, 4, message.memory + message.table_at + 4 * i);
+  }
+  if (simt::lane() == 0) {
+    const device::Frame& last = message.payloads[message.n_payloads - 1];
+    const std::uint64_t n_bytes = message.payloads_at + last.at + last.n_bytes;
+    message.whole->n_bytes = n_bytes <= message.most_bytes ? n_bytes : 0;
+  }
+}
+
+}  // namespace cfck::cuda

@@ -1,0 +1,162 @@
+// Chunks that a device encodes, of tensors in its memory: in passes, two of which are under way at
+// the same time, so that one is copied to the host while the other is encoded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "device/batches.hpp"
+#include "device/memory.hpp"
+#include "device/queue.hpp"
+#include "encode/device/encode_batch.hpp"
+#include "encode/device_tensor.hpp"
+#include "encode/plan.hpp"
+
+namespace cfck::encode {
+
+// The memory of a DeviceEncoder. Workspace is of the device; copies are faster where staging, of
+// the host, is pinned. Both begin at multiples of 256.
+struct DeviceEncodeMemory {
+  std::size_t pass_bytes = 0;     // of the values of a pass, or hardly less
+  std::size_t scratch_bytes = 0;  // of the blocks that encode a pass
+
+  static constexpr unsigned kPasses = 2;
+  // A pass has so many chunks at most.
+  static constexpr std::size_t kMaxChunks = 1024;
+  static constexpr std::size_t kControlBytes = std::size_t{128} << 10;
+  static constexpr std::size_t kLookBytes = std::size_t{2} << 20;
+
+  std::size_t workspace_bytes() const {
+    return kPasses * (pass_bytes + scratch_bytes + kControlBytes) + kControlBytes + kLookBytes;
+  }
+  std::size_t staging_bytes() const {
+    return kPasses * (pass_bytes + 2 * kControlBytes) + kControlBytes + kLookBytes;
+  }
+};
+
+// A chunk that the device has encoded. The bytes stay until the next call of take() for another.
+struct MadeChunk {
+  ByteView payload;
+  std::uint64_t hash = 0;  // tiled, of the frame
+};
+
+// Bytes of values that were on the device.
+struct DeviceEncodeCounts {
+  std::uint64_t device_bytes = 0;  // encoded there
+  std::uint64_t host_bytes = 0;    // by the host
+};
+
+// Chunks are asked for in the order in which their tensors were added. Not thread-safe. Errors:
+// those of device::Queue, after which the object can only be destroyed.
+class DeviceEncoder {
+ public:
+  // `header` stands in front of payloads in a file. Requires: memory as `sizes` has it.
+  DeviceEncoder(device::Queue& queue, Device device, const DeviceEncodeMemory& sizes,
+                const device::FrameHeader& header, std::byte* workspace, MutableBytes staging);
+  // Waits for work that is under way.
+  ~DeviceEncoder();
+  DeviceEncoder(const DeviceEncoder&) = delete;
+  DeviceEncoder& operator=(const DeviceEncoder&) = delete;
+
+  // Sets what has to be done before memory of chunks that were taken is used again.
+  void set_release(std::function<Result<void>()> release) { release_ = std::move(release); }
+
+  // Finds out what find() knows, of any number of tensors that are in the memory of the device; of
+  // others and of those that are known nothing. Waits for the device once for each kLookBytes or so
+  // of results. Of `plans` dtype, shape, choice, geometry, source, entropy, level and tries_others
+  // are used.
+  Result<void> look_at(std::span<const EncodePlan> plans);
+  // nullptr where the tensor is not in the memory of the device, or was not looked at.
+  const DeviceTensor* find(const EncodePlan& plan) const;
+  // Whether the tensor is in the memory of the device.
+  bool is_on_device(const ByteSource& source) const { return source.on_device(device_) != nullptr; }
+
+  // Whether the device is to encode chunks of this tensor, in advance: what the host decides on
+  // them may be otherwise.
+  bool takes(const EncodePlan& plan) const;
+  // Adds all chunks of a tensor that it takes. Requires: nothing was added for the record.
+  void add(std::uint32_t record, const EncodePlan& plan);
+  // Whether passes are full without the tensors that will be added.
+  bool has_enough() const { return waiting_bytes_ >= 2 * sizes_.pass_bytes; }
+  // Waits for a chunk. Nothing where the host has to encode it. Errors of the device name the
+  // tensor.
+  Result<std::optional<MadeChunk>> take(std::uint32_t record, std::uint64_t chunk,
+                                        const EncodePlan& plan);
+  // Nobody will ask for chunks of this record any more.
+  void end(std::uint32_t record);
+
+  void count(std::uint64_t n_bytes, bool on_device) {
+    (on_device ? counts_.device_bytes : counts_.host_bytes) += n_bytes;
+  }
+  const DeviceEncodeCounts& counts() const { return counts_; }
+
+ private:
+  // Chunks are numbered in the order in which they were added.
+  struct Waiting {
+    std::uint64_t number = 0;
+    std::uint64_t n_bytes = 0;  // of its values
+    DeviceChunk chunk;
+  };
+  struct Pass;
+  class Look;
+
+  std::size_t room_bytes(std::uint64_t n_bytes) const;
+  codec::ChunkInfo chunk_info(const EncodePlan& plan, std::uint64_t chunk) const;
+  // Waits for the next pass, and has those behind it begin.
+  Result<void> advance(const EncodePlan& plan);
+  std::vector<Waiting> next_chunks();
+  Result<void> start(Pass& pass);
+  Result<void> finish(Pass& pass);
+  std::optional<MadeChunk> find_made(std::uint64_t number) const;
+
+  device::Queue& queue_;
+  const Device device_;
+  const DeviceEncodeMemory sizes_;
+  const device::FrameHeader header_;
+  std::function<Result<void>()> release_;
+  DeviceEncodeTables tables_;
+  // An address may have several tensors.
+  using Key = std::tuple<const std::byte*, DType, Shape>;
+  std::map<Key, DeviceTensor> known_;
+  std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> numbers_;  // begin, end
+  std::deque<Waiting> waiting_;
+  std::uint64_t waiting_bytes_ = 0;
+  std::uint64_t next_number_ = 0;
+  std::vector<std::unique_ptr<Pass>> passes_;
+  std::deque<Pass*> under_way_;
+  std::deque<Pass*> idle_;
+  Pass* ready_ = nullptr;
+  device::SlotMemory look_control_;
+  std::byte* look_results_ = nullptr;
+  MutableBytes look_staging_;
+  bool is_working_ = false;  // the device may still use the memory
+  DeviceEncodeCounts counts_;
+};
+
+// A pass, from the chunks that it takes to their bytes.
+struct DeviceEncoder::Pass {
+  Pass(unsigned its_lane, MutableBytes control_staging, std::byte* control_memory)
+      : lane(its_lane), control(control_staging, control_memory) {}
+
+  unsigned lane;
+  device::SlotMemory control;
+  std::byte* out = nullptr;  // of the device, as what follows: frames, one behind the other
+  std::byte* scratch = nullptr;
+  MutableBytes results;  // of the host: what the kernels say of frames
+  MutableBytes bytes;    // likewise: the frames
+  std::uint64_t mark = 0;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> frames;  // by the number of the chunk
+
+  device::Frame frame(std::size_t i) const;
+};
+
+}  // namespace cfck::encode

@@ -1,0 +1,141 @@
+#include "encode/device/encode_batch.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "codec/device_encode_batch.hpp"
+#include "codec/entropy/rans/device_choice_tables.hpp"
+#include "codec/entropy/rans/tables/cost.hpp"
+
+namespace cfck::encode {
+namespace {
+
+// Descriptions that kernels get, in the control memory.
+struct Described {
+  device::Placed frames;
+  device::Placed places;
+  device::Placed chunks;
+  device::Placed counters;
+};
+
+template <class T>
+T* on_device(const device::Placed& placed) {
+  return reinterpret_cast<T*>(placed.device);
+}
+
+template <class T>
+T* on_host(const device::Placed& placed) {
+  return reinterpret_cast<T*>(placed.host.data());
+}
+
+Result<Described> describe(device::SlotMemory& control, std::span<const DeviceChunk> chunks) {
+  const auto frames = control.take(chunks.size() * sizeof(device::Frame));
+  const auto places = control.take((chunks.size() + 1) * sizeof(std::uint64_t));
+  const auto list = control.take(chunks.size() * sizeof(codec::DeviceEncodeChunk));
+  const auto counters = control.take((device::kKernels + 1) * sizeof(std::uint32_t));
+  if (!frames || !places || !list || !counters) {
+    return internal_error("a device has no room for the descriptions of chunks");
+  }
+  std::ranges::fill(places->host, std::byte{0});
+  std::ranges::fill(counters->host, std::byte{0});
+  on_host<std::uint64_t>(*places)[0] = 1;
+  std::uint32_t n_pieces = 0;
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    device::Frame frame;
+    frame.first_piece = n_pieces;
+    n_pieces += static_cast<std::uint32_t>(
+        ceil_div(chunks[i].most_bytes, std::uint64_t{device::kHashPieceBytes}));
+    on_host<device::Frame>(*frames)[i] = frame;
+    on_host<codec::DeviceEncodeChunk>(*list)[i] = {chunks[i].values, chunks[i].plan.n_values};
+  }
+  return Described{*frames, *places, *list, *counters};
+}
+
+std::uint32_t n_pieces_of(std::span<const DeviceChunk> chunks) {
+  std::uint32_t n_pieces = 0;
+  for (const DeviceChunk& chunk : chunks) {
+    n_pieces += static_cast<std::uint32_t>(
+        ceil_div(chunk.most_bytes, std::uint64_t{device::kHashPieceBytes}));
+  }
+  return n_pieces;
+}
+
+// The chunks from `begin` on that have one kernel.
+device::Launch next_launch(const DeviceEncodeTables& tables, const Described& described,
+                           std::span<const DeviceChunk> chunks, const DeviceEncodeTarget& target,
+                           std::size_t begin, std::size_t number) {
+  const device::Kernel kernel = chunks[begin].plan.kernel;
+  codec::DeviceEncodeBatch batch;
+  std::size_t end = begin;
+  for (; end < chunks.size() && chunks[end].plan.kernel == kernel; ++end) {
+    batch.block_bytes =
+        std::max(batch.block_bytes, static_cast<std::uint32_t>(chunks[end].plan.memory_bytes));
+  }
+  batch.chunks = on_device<codec::DeviceEncodeChunk>(described.chunks) + begin;
+  batch.frames = on_device<device::Frame>(described.frames) + begin;
+  batch.places = on_device<std::uint64_t>(described.places) + begin;
+  batch.out = reinterpret_cast<std::uint8_t*>(target.out);
+  batch.out_bytes = target.out_bytes;
+  batch.next = on_device<std::uint32_t>(described.counters) + 1 + number;
+  batch.memory = reinterpret_cast<std::uint8_t*>(target.scratch);
+  batch.costs = tables.costs;
+  batch.frequencies = tables.frequencies;
+  batch.n_chunks = static_cast<std::uint32_t>(end - begin);
+  batch.alignment = target.alignment;
+  batch.has_header = target.header ? 1 : 0;
+  batch.header = target.header.value_or(device::FrameHeader());
+  // As many blocks as have memory.
+  const std::size_t n_blocks =
+      std::min<std::size_t>(end - begin, target.scratch_bytes / batch.block_bytes);
+  return device::launch_of(kernel, static_cast<std::uint32_t>(n_blocks), batch);
+}
+
+device::Launch hash_launch(const Described& described, std::span<const DeviceChunk> chunks,
+                           const DeviceEncodeTarget& target) {
+  device::Frames all;
+  all.frames = on_device<device::Frame>(described.frames);
+  all.memory = reinterpret_cast<const std::uint8_t*>(target.out);
+  all.next = on_device<std::uint32_t>(described.counters);
+  all.n_frames = static_cast<std::uint32_t>(chunks.size());
+  all.n_pieces = n_pieces_of(chunks);
+  return device::launch_of(device::Kernel::kHashFrames, all.n_pieces, all);
+}
+
+}  // namespace
+
+Result<void> DeviceEncodeTables::keep(device::Queue& queue) {
+  if (frequencies != nullptr) {
+    return {};
+  }
+  CFCK_TRY_ASSIGN(const std::byte* const all_costs,
+                  queue.keep(std::as_bytes(codec::symbol_costs())));
+  CFCK_TRY_ASSIGN(const std::byte* const all_frequencies,
+                  queue.keep(std::as_bytes(codec::static_table_frequencies())));
+  costs = reinterpret_cast<const std::uint32_t*>(all_costs);
+  frequencies = reinterpret_cast<const std::uint16_t*>(all_frequencies);
+  return {};
+}
+
+Result<device::Placed> start_encoding(device::Queue& queue, const DeviceEncodeTables& tables,
+                                      device::SlotMemory& control,
+                                      std::span<const DeviceChunk> chunks,
+                                      const DeviceEncodeTarget& target) {
+  CFCK_TRY_ASSIGN(const Described described, describe(control, chunks));
+  CFCK_TRY(queue.upload(control.device(), control.filled()));
+  std::size_t n_launches = 0;
+  for (std::size_t begin = 0; begin < chunks.size();) {
+    CFCK_TRY(queue.launch(next_launch(tables, described, chunks, target, begin, n_launches++)));
+    const device::Kernel kernel = chunks[begin].plan.kernel;
+    while (begin < chunks.size() && chunks[begin].plan.kernel == kernel) {
+      ++begin;
+    }
+  }
+  if (target.header) {
+    CFCK_TRY(queue.launch(hash_launch(described, chunks, target)));
+  }
+  return described.frames;
+}
+
+}  // namespace cfck::encode

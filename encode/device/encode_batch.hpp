@@ -1,0 +1,63 @@
+// Has a device encode chunks, one frame or payload behind the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "cfck/dtype.hpp"
+#include "cfck/status.hpp"
+#include "codec/device_encode_plan.hpp"
+#include "device/batches.hpp"
+#include "device/memory.hpp"
+#include "device/queue.hpp"
+
+namespace cfck::encode {
+
+// Kernels read values of so many bytes, at addresses that are multiples of it.
+constexpr std::size_t device_value_bytes(DType dtype) {
+  const unsigned bits = dtype == DType::kC64 ? 32 : bits_per_element(dtype);
+  return bits < 8 ? 1 : bits / 8;
+}
+
+struct DeviceChunk {
+  const std::byte* values = nullptr;
+  codec::DeviceEncodePlan plan;
+  std::uint64_t most_bytes = 0;  // of its frame
+};
+
+// What kernels that encode need of the memory of a device.
+struct DeviceEncodeTables {
+  const std::uint32_t* costs = nullptr;
+  const std::uint16_t* frequencies = nullptr;  // nullptr: nothing is there yet
+
+  // Has the device keep them. Errors: those of device::Queue.
+  Result<void> keep(device::Queue& queue);
+};
+
+// Where frames go, and how.
+struct DeviceEncodeTarget {
+  std::byte* out = nullptr;
+  std::uint64_t out_bytes = 0;
+  std::byte* scratch = nullptr;   // of the blocks that encode
+  std::size_t scratch_bytes = 0;  // enough for a block of each chunk
+  std::uint32_t alignment = 1;
+  // Without one frames are payloads alone, and are not hashed.
+  std::optional<device::FrameHeader> header;
+};
+
+// Bytes of control memory that so many chunks take at most.
+constexpr std::size_t encode_control_bytes(std::size_t n_chunks) {
+  return n_chunks * (sizeof(device::Frame) + 2 * sizeof(std::uint64_t) + 24) + 4096;
+}
+
+// Asks the queue for all of it, in its lane, and returns the frames, in the order of the chunks.
+// Requires: chunks of one kernel follow one another; `control` was cleared. What is in `control`
+// already is uploaded, too. Errors: those of device::Queue.
+Result<device::Placed> start_encoding(device::Queue& queue, const DeviceEncodeTables& tables,
+                                      device::SlotMemory& control,
+                                      std::span<const DeviceChunk> chunks,
+                                      const DeviceEncodeTarget& target);
+
+}  // namespace cfck::encode

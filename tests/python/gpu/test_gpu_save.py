@@ -1,0 +1,245 @@
+"""Files of tensors of a device are those of equal tensors of the host, byte for byte. Skipped where
+there is no device; test_save_on_fake_device.py runs these tests on the fake driver.
+
+pytest -m gpu
+"""
+
+import os
+
+import cfck
+import pytest
+import torch
+from cfck.torch import (
+    decode_message,
+    encode_message,
+    load,
+    load_checkpoint,
+    save,
+    save_checkpoint,
+    save_file,
+    save_model,
+)
+
+REASON = None if torch.cuda.is_available() else "torch sees no CUDA device"
+if REASON is None:
+    REASON = cfck.cuda.why_not(0)
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(REASON is not None, reason=f"needs a CUDA device: {REASON}"),
+]
+
+FLOATS = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+SIZES = [1, 129, 8192, 32768, 32769, 100_000, (1 << 18) + 77]
+CUDA = "cuda:0"
+
+
+def values(n: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(n, generator=torch.Generator().manual_seed(seed)) * 0.02
+
+
+def on_device(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Copies that share memory where these do."""
+    copies: dict[int, torch.Tensor] = {}
+    for tensor in tensors.values():
+        copies.setdefault(id(tensor), tensor.to(CUDA))
+    return {name: copies[id(tensor)] for name, tensor in tensors.items()}
+
+
+def expect_same(tensors: dict[str, torch.Tensor], **options) -> None:
+    expected = save(tensors, **options)
+    assert save(on_device(tensors), encode="device", **options) == expected
+    assert save(on_device(tensors), encode="host", **options) == expected
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_sizes(dtype):
+    expect_same({str(n): values(n, n).to(dtype) for n in SIZES})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"level": "fast"},
+        {"level": "archive"},
+        {"entropy": "zstd"},
+        {"codec": "lossless"},
+        {"codec": "raw"},
+        {"chunk_elems": 40_000},
+        {"max_abs_error": 1e-3},
+        {"rules": {"w0": {"max_sigma_error": 1e-2}}},
+        {"quality": "high"},
+    ],
+    ids=str,
+)
+def test_options(options):
+    tensors = {f"w{i}": values(90_000, i).reshape(300, 300) for i in range(3)}
+    expect_same({**tensors, "b": tensors["w1"].bfloat16()}, **options)
+
+
+def test_other_dtypes_and_kinds():
+    base = values(90_000).reshape(300, 300)
+    rows = values(32 * 100).reshape(32, 100)
+    expect_same(
+        {
+            "base": base,
+            "tied": base,
+            "complex": torch.complex(values(50_000), values(50_000, 1)),
+            "ids": torch.arange(100_000),
+            "bools": torch.arange(50_000) % 3 == 0,
+            "zeros": torch.zeros(70_000),
+            "constant": torch.full((70_000,), 1.5, dtype=torch.bfloat16),
+            "sparse": values(64_000) * (torch.arange(64_000) % 5 == 0),
+            "noise": torch.randint(-(1 << 31), 1 << 31, (50_000,))
+            .to(torch.int32)
+            .view(torch.float32),
+            "rows": rows[torch.arange(2000) % 32],
+            "equal": base.clone(),
+            "e4m3": values(50_000).to(torch.float8_e4m3fn),
+            "specials": values(50_000).index_fill(0, torch.arange(0, 50_000, 999), float("nan")),
+            "scalar": torch.tensor(2.5),
+            "empty": torch.empty(0, 3),
+        }
+    )
+
+
+def test_views():
+    base = values(90_000).reshape(300, 300)
+    copy = base.to(CUDA)
+    views = [lambda t: t, lambda t: t[3:40], lambda t: t.t(), lambda t: t[:, 5:9]]
+    for some in (views[:2], views[1:2], views[2:3], views[:3], views):
+        of_host = {str(i): view(base) for i, view in enumerate(some)}
+        of_device = {str(i): view(copy) for i, view in enumerate(some)}
+        assert save(of_device) == save(of_host)
+
+
+def test_who_has_encoded(tmp_path):
+    tensors = {
+        "w": values(1 << 20).bfloat16(),
+        "ids": torch.arange(1000),
+        "small": values(100),
+    }
+    path = tmp_path / "model.cfck"
+    summary = save_file(on_device(tensors), path)
+    assert summary.device_bytes == 2 << 20
+    assert summary.host_bytes == 8000 + 400
+    assert path.read_bytes() == save(tensors)
+    summary = save_file(on_device(tensors), path, encode="host")
+    assert (summary.device_bytes, summary.host_bytes) == (0, 0)
+    assert save_file(tensors, path).device_bytes == 0
+
+
+def test_ten_runs_are_equal():
+    tensors = on_device({str(i): values(70_000, i).bfloat16() for i in range(20)})
+    assert len({save(tensors, encode="device") for _ in range(10)}) == 1
+
+
+def test_models_and_checkpoints(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(300, 400), torch.nn.Linear(400, 300))
+    device_model = torch.nn.Sequential(torch.nn.Linear(300, 400), torch.nn.Linear(400, 300))
+    device_model.load_state_dict(model.state_dict())
+    device_model.to(CUDA)
+    paths = [tmp_path / name for name in ("host.cfck", "device.cfck")]
+    save_model(model, paths[0])
+    save_model(device_model, paths[1], encode="device")
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    if type(values(1).to(CUDA)) is not torch.Tensor:
+        return  # of the fake device, whose type a checkpoint would lose
+    for path, place in zip(paths, ("cpu", CUDA)):
+        weights = {name: tensor.to(place) for name, tensor in model.state_dict().items()}
+        save_checkpoint({"model": weights, "step": 3}, path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert load_checkpoint(paths[1])["step"] == 3
+
+
+def test_update(tmp_path):
+    old = {"a": values(100_000), "b": values(1000)}
+    new = {"a": values(100_000, 5), "c": values(100_000, 6).bfloat16()}
+    contents = []
+    for number, tensors in enumerate((new, on_device(new))):
+        path = tmp_path / f"{number}.cfck"
+        save_file(old, path)
+        summary = cfck.update(path, tensors, encode="auto" if number == 0 else "device")
+        assert summary.device_bytes == (0 if number == 0 else 600_000)
+        contents.append(path.read_bytes())
+    assert contents[0] == contents[1]
+
+
+def test_verified_and_loaded(tmp_path):
+    tensors = {"w": values(300_000).reshape(300, 1000)}
+    path = tmp_path / "model.cfck"
+    save_file(on_device(tensors), path, encode="device", verify=True)
+    assert torch.equal(load(path.read_bytes())["w"], tensors["w"])
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_messages(dtype):
+    for n in (1, 32768, 32769, 700_000):
+        tensor = values(n, n).to(dtype)
+        expected = encode_message(tensor)
+        of_device = tensor.to(CUDA)
+        message = encode_message(of_device, out="device")
+        assert message.is_cuda and message.dtype == torch.uint8
+        assert message.cpu().numpy().tobytes() == expected
+        assert encode_message(of_device) == expected
+        out = torch.zeros(cfck.max_message_bytes(tensor) + 10, dtype=torch.uint8, device=CUDA)
+        assert encode_message(of_device, out=out) == len(expected)
+        assert out.cpu().numpy().tobytes()[: len(expected)] == expected
+        assert not out[-10:].cpu().any()
+        assert torch.equal(decode_message(message), tensor)
+
+
+def test_messages_with_options_and_views():
+    matrix = values(90_000).reshape(300, 300)
+    copy = matrix.to(CUDA)
+    for options in ({"max_abs_error": 1e-3}, {"codec": "raw"}, {"level": "archive"},
+                    {"chunk_elems": 20_000}, {"entropy": "zstd"}):  # fmt: skip
+        message = encode_message(copy, out="device", **options)
+        assert message.cpu().numpy().tobytes() == encode_message(matrix, **options)
+    turned = encode_message(copy.t(), out="device")
+    assert turned.cpu().numpy().tobytes() == encode_message(matrix.t())
+    ids = torch.arange(50_000)
+    assert encode_message(ids.to(CUDA), out="device").cpu().numpy().tobytes() == encode_message(ids)
+
+
+def test_messages_that_cannot_be():
+    tensor = values(50_000)
+    with pytest.raises(cfck.UnsupportedError, match="made of a tensor of that CUDA device"):
+        encode_message(tensor, out="device")
+    with pytest.raises(cfck.UnsupportedError, match="made of a tensor of that CUDA device"):
+        encode_message(tensor, out=torch.zeros(1 << 20, dtype=torch.uint8, device=CUDA))
+    with pytest.raises(cfck.InvalidArgumentError, match='or "device", not'):
+        encode_message(tensor.to(CUDA), out="host")
+    with pytest.raises(cfck.InvalidArgumentError, match="space for 1000"):
+        encode_message(tensor.to(CUDA), out=torch.zeros(1000, dtype=torch.uint8, device=CUDA))
+    with pytest.raises(cfck.InvalidArgumentError, match="torch.uint8"):
+        encode_message(tensor.to(CUDA), out=torch.zeros(1 << 20, device=CUDA))
+
+
+def test_compressed_tensors():
+    tensor = values(700_000).bfloat16()
+    assert cfck.compress(tensor.to(CUDA)) == cfck.compress(tensor)
+    assert cfck.compress(tensor.to(CUDA), max_abs_error=1e-3) == cfck.compress(
+        tensor, max_abs_error=1e-3
+    )
+
+
+def test_what_fails_leaves_the_old_file(tmp_path):
+    path = tmp_path / "model.cfck"
+    save_file({"a": values(10)}, path)
+    before = path.read_bytes()
+    tensors = on_device({str(i): values(300_000, i) for i in range(4)})
+
+    def give_up(done_bytes, total_bytes, name):
+        if done_bytes > 1_000_000:
+            raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        save_file(tensors, path, encode="device", progress=give_up)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model.cfck"]
+    with pytest.raises(cfck.UnsupportedError, match="tensors of CUDA devices"):
+        save_file({"a": values(100_000)}, path, encode="device")
+    with pytest.raises(cfck.InvalidArgumentError, match='"auto", "device" or "host"'):
+        save_file(tensors, path, encode="gpu")
+    assert path.read_bytes() == before

@@ -1,0 +1,221 @@
+// Files of tensors in the memory of a device, which encodes their chunks, against files of equal
+// tensors in the memory of the host: the same bytes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "tests/simt/encode/device_writer.hpp"
+
+namespace cfck::test {
+namespace {
+
+cuda::EncodeSummary expect_same(const std::vector<NamedTensor>& tensors,
+                                const EncodeOptions& options,
+                                const cuda::EncodeLimits& limits = kSmallPasses,
+                                bool looks = true) {
+  const Bytes expected = write_on_host(tensors, options);
+  const WrittenOnDevice found = write_on_device(tensors, options, limits, looks);
+  expect_ok(found.result);
+  EXPECT_EQ(found.bytes.size(), expected.size());
+  EXPECT_TRUE(found.bytes == expected);
+  return found.summary;
+}
+
+// Everything that decides who encodes a chunk.
+std::vector<NamedTensor> all_kinds() {
+  using codec::Pattern;
+  std::vector<NamedTensor> tensors;
+  unsigned seed = 1;
+  for (const DType dtype : {DType::kBF16, DType::kF32, DType::kF16, DType::kF64, DType::kC64,
+                            DType::kI32, DType::kF8E4M3}) {
+    const std::string name(dtype_name(dtype));
+    for (const Pattern pattern : {Pattern::kGaussian, Pattern::kConstant, Pattern::kZeroGroups,
+                                  Pattern::kCleanBits, Pattern::kRandomBits}) {
+      tensors.push_back(make_tensor(name + " " + std::string(codec::pattern_name(pattern)), dtype,
+                                    {3, 11003}, pattern, seed++));
+    }
+    tensors.push_back(make_tensor(name + " small", dtype, {17}, Pattern::kGaussian, seed++));
+    tensors.push_back(make_tensor(name + " scalar", dtype, {}, Pattern::kGaussian, seed++));
+    tensors.push_back(make_tensor(name + " empty", dtype, {0, 5}, Pattern::kGaussian, seed++));
+  }
+  tensors.push_back(tensors.front());
+  tensors.back().name = "a copy";
+  NamedTensor rows = make_tensor("rows", DType::kF32, {400, 100}, Pattern::kGaussian, seed++);
+  for (std::size_t row = 40; row < 400; ++row) {
+    std::copy_n(rows.values.begin() + static_cast<std::ptrdiff_t>(row % 40 * 400), 400,
+                rows.values.begin() + static_cast<std::ptrdiff_t>(row * 400));
+  }
+  tensors.push_back(rows);
+  return tensors;
+}
+
+TEST(DeviceEncodeFile, IsThatOfTheHost) {
+  const std::vector<NamedTensor> tensors = all_kinds();
+  EncodeOptions options;
+  options.chunk_elems = 1 << 14;
+  const cuda::EncodeSummary summary = expect_same(tensors, options);
+  EXPECT_GT(summary.device_bytes, 1u << 20);
+  EXPECT_GT(summary.host_bytes, 1u << 20);
+  options.threads = 1;
+  EXPECT_EQ(expect_same(tensors, options, kSmallPasses, false).device_bytes, summary.device_bytes);
+}
+
+TEST(DeviceEncodeFile, OfOneChunkEach) {
+  std::vector<NamedTensor> tensors;
+  unsigned seed = 100;
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    for (const std::uint64_t n : {32768, 32769, 60001}) {
+      tensors.push_back(make_tensor(std::string(dtype_name(dtype)) + std::to_string(n), dtype, {n},
+                                    codec::Pattern::kGaussian, seed++));
+    }
+    tensors.push_back(make_tensor(std::string(dtype_name(dtype)) + " bits", dtype, {40000},
+                                  codec::Pattern::kRandomBits, seed++));
+  }
+  const cuda::EncodeSummary summary = expect_same(tensors, {}, {});
+  EXPECT_EQ(summary.device_bytes, (32769u + 60001u) * 6);
+}
+
+TEST(DeviceEncodeFile, WithOtherOptions) {
+  const std::vector<NamedTensor> tensors = all_kinds();
+  EncodeOptions options;
+  options.chunk_elems = 1 << 14;
+  options.level = EncodeLevel::kFast;
+  EXPECT_GT(expect_same(tensors, options).device_bytes, 1u << 20);
+  options.level = EncodeLevel::kArchive;
+  EXPECT_EQ(expect_same(tensors, options).device_bytes, 0u);
+  options.level = EncodeLevel::kDefault;
+  options.entropy = EntropyId::kZstd;
+  EXPECT_EQ(expect_same(tensors, options).device_bytes, 0u);
+  options.entropy = kDefaultEntropy;
+  options.rules = {{"F32*", {.max_abs_error = 1e-3}}};
+  EXPECT_GT(expect_same(tensors, options).device_bytes, 1u << 19);
+}
+
+// Views of the memory of others, and a tensor of the host among those of the device.
+class Sharing {
+ public:
+  // The tensors, with memory of the device that has copies where it is given.
+  std::vector<StridedTensor> tensors(const std::byte* shared, const std::byte* own,
+                                     Device device) const {
+    std::vector<StridedTensor> all;
+    const auto add = [&](const char* name, DType dtype, Shape shape, const std::byte* data,
+                         Device place) {
+      StridedTensor& tensor = all.emplace_back();
+      tensor.name = name;
+      tensor.dtype = dtype;
+      tensor.strides = std::vector<std::uint64_t>(shape.size(), 1);
+      if (shape.size() == 2) {
+        tensor.strides[0] = shape[1];
+      }
+      tensor.shape = std::move(shape);
+      tensor.data = data;
+      tensor.device = place;
+    };
+    constexpr std::size_t kRows = 30;
+    add("rows", DType::kBF16, {20, 400}, shared + 2 * 400 * kRows, device);
+    add("other", DType::kF32, {200, 500}, own, device);
+    add("whole", DType::kBF16, {300, 400}, shared, device);
+    add("host", DType::kF32, {50, 700}, host.values.data(), {});
+    add("again", DType::kBF16, {120000}, shared, device);
+    return all;
+  }
+
+  const NamedTensor whole =
+      make_tensor("whole", DType::kBF16, {300, 400}, codec::Pattern::kGaussian, 7);
+  const NamedTensor other =
+      make_tensor("other", DType::kF32, {200, 500}, codec::Pattern::kGaussian, 8);
+  const NamedTensor host =
+      make_tensor("host", DType::kF32, {50, 700}, codec::Pattern::kGaussian, 9);
+};
+
+TEST(DeviceEncodeFile, OfTensorsThatShareMemory) {
+  const Sharing sharing;
+  const Bytes expected = write_file([&](Writer& writer) {
+    expect_ok(writer.add_tensors(
+        sharing.tensors(sharing.whole.values.data(), sharing.other.values.data(), {})));
+  });
+  const DeviceMemory memory(sharing.whole.values);
+  const DeviceMemory other_memory(sharing.other.values);
+  std::vector<StridedTensor> tensors =
+      sharing.tensors(memory.bytes().data(), other_memory.bytes().data(), {DeviceKind::kCuda, 0});
+  std::vector<std::unique_ptr<cuda::DeviceSource>> sources;
+  std::vector<TensorSource> looked_at;
+  for (StridedTensor& tensor : tensors) {
+    if (tensor.device != Device()) {
+      sources.push_back(take(
+          cuda::DeviceSource::open(0, tensor.data, take(n_bytes(tensor.dtype, tensor.shape)))));
+      tensor.source = sources.back().get();
+      looked_at.push_back({tensor.dtype, tensor.shape, tensor.source, 0});
+    }
+  }
+  Encoding encoding({});
+  const Bytes found = write_file([&](Writer& writer) {
+    expect_ok(encoding.start(writer));
+    expect_ok(encoding->look_at(looked_at));
+    expect_ok(writer.add_tensors(tensors));
+  });
+  EXPECT_TRUE(found == expected);
+  EXPECT_EQ(encoding->summary().device_bytes,
+            sharing.whole.values.size() + sharing.other.values.size());
+}
+
+TEST(DeviceEncodeFile, ByTwoThreadsAtOnce) {
+  std::vector<NamedTensor> tensors;
+  for (unsigned i = 0; i < 6; ++i) {
+    tensors.push_back(
+        make_tensor(std::to_string(i), DType::kBF16, {60, 1000}, codec::Pattern::kGaussian, i));
+  }
+  const Bytes expected = write_on_host(tensors, {});
+  WrittenOnDevice other;
+  std::thread thread([&] { other = write_on_device(tensors, {}, kSmallPasses); });
+  const WrittenOnDevice own = write_on_device(tensors, {}, kSmallPasses);
+  thread.join();
+  EXPECT_TRUE(own.bytes == expected);
+  EXPECT_TRUE(other.bytes == expected);
+}
+
+TEST(DeviceEncodeFile, IsCancelled) {
+  const std::vector<NamedTensor> tensors = all_kinds();
+  EncodeOptions options;
+  options.chunk_elems = 1 << 14;
+  for (const int last : {0, 1, 5, 30}) {
+    int n = 0;
+    const WrittenOnDevice cancelled =
+        write_on_device(tensors, options, kSmallPasses, true,
+                        [&](std::uint64_t, std::string_view) { return n++ < last; });
+    ASSERT_FALSE(cancelled.result);
+    EXPECT_EQ(cancelled.result.error().code, ErrorCode::kCancelled);
+  }
+}
+
+TEST(DeviceEncodeFile, RefusesWrongCalls) {
+  const NamedTensor tensor = make_tensor("a", DType::kF32, {40000}, codec::Pattern::kGaussian, 1);
+  const OnDevice on_device({tensor});
+  MemorySink sink;
+  Writer writer = take(Writer::create(sink));
+  auto device = take(cuda::WriterDevice::open(0, kSmallPasses));
+  EXPECT_EQ(device.look_at(on_device.all()).error().code, ErrorCode::kInvalidArgument);
+  DeviceMemory workspace(device.workspace_bytes());
+  Bytes staging(device.staging_bytes() + 512);
+  const auto address = reinterpret_cast<std::uintptr_t>(staging.data());
+  std::byte* const aligned = staging.data() + (256 - address % 256) % 256;
+  const auto start = [&](void* memory, MutableBytes host, cuda::Stream stream) {
+    const auto started = device.encode_for(writer, memory, host, stream);
+    return started ? "ok" : started.error().message;
+  };
+  void* const memory = workspace.bytes().data();
+  const MutableBytes all(aligned, device.staging_bytes());
+  EXPECT_THAT(start(memory, all.first(1000), {}), ::testing::HasSubstr("staging memory has 1000"));
+  EXPECT_THAT(start(memory, {aligned + 1, all.size()}, {}), ::testing::HasSubstr("256"));
+  EXPECT_THAT(start(memory, all, {1, nullptr}), ::testing::HasSubstr("cuda:1"));
+  EXPECT_EQ(start(memory, all, {}), "ok");
+  EXPECT_THAT(start(memory, all, {}), ::testing::HasSubstr("already"));
+  expect_ok(writer.add("a", on_device.all()[0]));
+  auto later = take(cuda::WriterDevice::open(0, kSmallPasses));
+  EXPECT_EQ(later.encode_for(writer, memory, all, {}).error().code, ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace cfck::test
