@@ -34,7 +34,7 @@ struct DeviceEncodeBatch {
   device::FrameHeader header;
 };
 
-// What all lanes of a block are told of a chunk that they have encoded.
+// The result of encoding a chunk, as all lanes of the block learn it.
 struct DeviceEncoded {
   bool needs_host = false;
   std::uint32_t n_bytes = 0;  // of the payload

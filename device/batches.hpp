@@ -101,8 +101,8 @@ struct Ranges {
   std::uint32_t n_pieces = 0;
 };
 
-// What stands in front of the bytes of a frame: three words, to the second of which the length of
-// these bytes is added.
+// Three words stand in front of the bytes of a frame. The length of these bytes is added to the
+// second word.
 struct FrameHeader {
   std::uint32_t words[3] = {};
 };

@@ -1,4 +1,4 @@
-// What is known of a tensor in the memory of a device before it is encoded.
+// DeviceTensor holds the facts of a tensor in the memory of a device that precede its encoding.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ struct EncodePlan {
   ChunkGeometry geometry;
   const ByteSource* source = nullptr;
   std::uint64_t offset_bytes = 0;  // of the tensor in the source
-  // What is known of a tensor that a DeviceEncoder has looked at; nullptr for all others.
+  // Describes a tensor that a DeviceEncoder has looked at; nullptr for all others.
   const DeviceTensor* on_device = nullptr;
   EntropyId entropy = kDefaultEntropy;  // the caller's choice
   EncodeLevel level = EncodeLevel::kDefault;

@@ -1,4 +1,4 @@
-// What is known of a message before its values are looked at.
+// These functions lay out a message before its values are looked at.
 #pragma once
 
 #include <cstdint>

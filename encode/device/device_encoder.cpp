@@ -81,8 +81,8 @@ codec::ChunkInfo DeviceEncoder::chunk_info(const EncodePlan& plan, std::uint64_t
           .level = plan.level};
 }
 
-// What the host's own rule says without the values: lossless with the entropy stage `rans` is tried
-// alone, and stored unless the values say something else.
+// The host's own rule decides here as far as it does without the values: lossless with the entropy
+// stage `rans` is tried alone, and stored unless the values say something else.
 bool DeviceEncoder::takes(const EncodePlan& plan) const {
   const TensorChoice& choice = plan.choice;
   if (plan.on_device == nullptr || choice.is_lossy() || choice.codec == CodecChoice::kRaw ||

@@ -18,6 +18,7 @@ struct Described {
   device::Placed places;
   device::Placed chunks;
   device::Placed counters;
+  std::uint32_t n_pieces = 0;  // to hash, of all frames
 };
 
 template <class T>
@@ -50,28 +51,26 @@ Result<Described> describe(device::SlotMemory& control, std::span<const DeviceCh
     on_host<device::Frame>(*frames)[i] = frame;
     on_host<codec::DeviceEncodeChunk>(*list)[i] = {chunks[i].values, chunks[i].plan.n_values};
   }
-  return Described{*frames, *places, *list, *counters};
+  return Described{*frames, *places, *list, *counters, n_pieces};
 }
 
-std::uint32_t n_pieces_of(std::span<const DeviceChunk> chunks) {
-  std::uint32_t n_pieces = 0;
-  for (const DeviceChunk& chunk : chunks) {
-    n_pieces += static_cast<std::uint32_t>(
-        ceil_div(chunk.most_bytes, std::uint64_t{device::kHashPieceBytes}));
+// Returns the end of the chunks from `begin` on that have one kernel.
+std::size_t end_of_launch(std::span<const DeviceChunk> chunks, std::size_t begin) {
+  std::size_t end = begin + 1;
+  while (end < chunks.size() && chunks[end].plan.kernel == chunks[begin].plan.kernel) {
+    ++end;
   }
-  return n_pieces;
+  return end;
 }
 
-// The chunks from `begin` on that have one kernel.
-device::Launch next_launch(const DeviceEncodeTables& tables, const Described& described,
-                           std::span<const DeviceChunk> chunks, const DeviceEncodeTarget& target,
-                           std::size_t begin, std::size_t number) {
-  const device::Kernel kernel = chunks[begin].plan.kernel;
+// The launch, by its number, that encodes the chunks [begin, end), which have one kernel.
+device::Launch encode_launch(const DeviceEncodeTables& tables, const Described& described,
+                             std::span<const DeviceChunk> chunks, const DeviceEncodeTarget& target,
+                             std::size_t begin, std::size_t end, std::size_t number) {
   codec::DeviceEncodeBatch batch;
-  std::size_t end = begin;
-  for (; end < chunks.size() && chunks[end].plan.kernel == kernel; ++end) {
+  for (const DeviceChunk& chunk : chunks.subspan(begin, end - begin)) {
     batch.block_bytes =
-        std::max(batch.block_bytes, static_cast<std::uint32_t>(chunks[end].plan.memory_bytes));
+        std::max(batch.block_bytes, static_cast<std::uint32_t>(chunk.plan.memory_bytes));
   }
   batch.chunks = on_device<codec::DeviceEncodeChunk>(described.chunks) + begin;
   batch.frames = on_device<device::Frame>(described.frames) + begin;
@@ -86,10 +85,10 @@ device::Launch next_launch(const DeviceEncodeTables& tables, const Described& de
   batch.alignment = target.alignment;
   batch.has_header = target.header ? 1 : 0;
   batch.header = target.header.value_or(device::FrameHeader());
-  // As many blocks as have memory.
+  // The scratch memory bounds how many blocks run at once.
   const std::size_t n_blocks =
       std::min<std::size_t>(end - begin, target.scratch_bytes / batch.block_bytes);
-  return device::launch_of(kernel, static_cast<std::uint32_t>(n_blocks), batch);
+  return device::launch_of(chunks[begin].plan.kernel, static_cast<std::uint32_t>(n_blocks), batch);
 }
 
 device::Launch hash_launch(const Described& described, std::span<const DeviceChunk> chunks,
@@ -99,7 +98,7 @@ device::Launch hash_launch(const Described& described, std::span<const DeviceChu
   all.memory = reinterpret_cast<const std::uint8_t*>(target.out);
   all.next = on_device<std::uint32_t>(described.counters);
   all.n_frames = static_cast<std::uint32_t>(chunks.size());
-  all.n_pieces = n_pieces_of(chunks);
+  all.n_pieces = described.n_pieces;
   return device::launch_of(device::Kernel::kHashFrames, all.n_pieces, all);
 }
 
@@ -126,11 +125,10 @@ Result<device::Placed> start_encoding(device::Queue& queue, const DeviceEncodeTa
   CFCK_TRY(queue.upload(control.device(), control.filled()));
   std::size_t n_launches = 0;
   for (std::size_t begin = 0; begin < chunks.size();) {
-    CFCK_TRY(queue.launch(next_launch(tables, described, chunks, target, begin, n_launches++)));
-    const device::Kernel kernel = chunks[begin].plan.kernel;
-    while (begin < chunks.size() && chunks[begin].plan.kernel == kernel) {
-      ++begin;
-    }
+    const std::size_t end = end_of_launch(chunks, begin);
+    CFCK_TRY(
+        queue.launch(encode_launch(tables, described, chunks, target, begin, end, n_launches++)));
+    begin = end;
   }
   if (target.header) {
     CFCK_TRY(queue.launch(hash_launch(described, chunks, target)));

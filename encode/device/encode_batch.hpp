@@ -27,7 +27,7 @@ struct DeviceChunk {
   std::uint64_t most_bytes = 0;  // of its frame
 };
 
-// What kernels that encode need of the memory of a device.
+// Kernels that encode read these tables in the memory of a device.
 struct DeviceEncodeTables {
   const std::uint32_t* costs = nullptr;
   const std::uint16_t* frequencies = nullptr;  // nullptr: nothing is there yet

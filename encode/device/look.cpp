@@ -1,4 +1,4 @@
-// What a DeviceEncoder finds out of tensors before any of them is encoded.
+// A DeviceEncoder looks at tensors before any of them is encoded.
 #include <algorithm>
 #include <cstring>
 

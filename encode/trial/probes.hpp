@@ -1,4 +1,4 @@
-// What is looked at of a tensor before its candidates are known: its first values, and rows that
+// Probes look at a tensor before its candidates are known: at its first values, and at rows that
 // show whether a codec that nobody asked for may be of use.
 #pragma once
 

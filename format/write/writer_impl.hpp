@@ -130,7 +130,7 @@ struct Writer::Impl {
                                         std::uint64_t& offset_bytes);
   const ByteSource& keep(std::unique_ptr<ByteSource> source);
   const ByteSource& source_of(const StridedTensor& tensor);
-  // What a device knows of the tensor, or nullptr.
+  // Returns the facts that a device found about the tensor, or nullptr.
   const encode::DeviceTensor* known_on_device(const encode::EncodePlan& plan) const {
     return device == nullptr ? nullptr : device->find(plan);
   }

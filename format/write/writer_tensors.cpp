@@ -87,7 +87,7 @@ Result<void> check_source(const StridedTensor& tensor) {
   return {};
 }
 
-// What tensors share is read through the one that has all of it, where memory is not the host's.
+// Where memory is not the host's, shared values are read through the tensor that has all of them.
 Result<void> check_bases(std::span<const StridedTensor> tensors, const format::AliasPlan& plan) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const PlannedTensor& planned = plan.tensors[i];
@@ -95,8 +95,7 @@ Result<void> check_bases(std::span<const StridedTensor> tensors, const format::A
         !plan.families[planned.family].base) {
       return unsupported(
                  "the tensor shares memory of a device with others, and none of them has all of "
-                 "it; "
-                 "copy them to the host first")
+                 "it; copy them to the host first")
           .in_record(tensors[i].name);
     }
   }

@@ -109,7 +109,7 @@ struct Encoder::Impl {
   encode::WorkerMemory memory;
   EncodeSummary counts;
   std::byte* out = nullptr;
-  // Of the host: what the device says of the frames, and the first values.
+  // Memory of the host receives the descriptions of the frames, and the first values.
   MutableBytes results;
   MutableBytes first_values;
   bool is_enqueued = false;
@@ -344,9 +344,8 @@ std::size_t Encoder::workspace_bytes() const {
   return tries_device() ? impl_->control_bytes() + impl_->scratch_bytes : 0;
 }
 std::size_t Encoder::staging_bytes() const {
-  return impl_ && !impl_->chunks.empty()
-             ? 2 * impl_->control_bytes() + impl_->header_bytes() + impl_->first_bytes()
-             : 0;
+  return tries_device() ? 2 * impl_->control_bytes() + impl_->header_bytes() + impl_->first_bytes()
+                        : 0;
 }
 
 Result<void> Encoder::enqueue(const void* values, void* out, void* workspace, MutableBytes staging,
@@ -360,7 +359,7 @@ Result<void> Encoder::enqueue(const void* values, void* out, void* workspace, Mu
     impl_->source.set(values);
     impl_->out = static_cast<std::byte*>(out);
     Cancelling cancelling{impl_.get()};  // also where memory runs out
-    if (!impl_->chunks.empty()) {
+    if (tries_device()) {
       CFCK_TRY(impl_->start(static_cast<std::byte*>(workspace), staging));
     }
     cancelling.impl = nullptr;

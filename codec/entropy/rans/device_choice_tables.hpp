@@ -1,4 +1,4 @@
-// What a device has in its memory to choose tables for symbols
+// A device holds these tables in its memory to choose tables for symbols
 // (codec/entropy/rans/device_choose.cuh).
 #pragma once
 

@@ -127,7 +127,7 @@ class DeviceLosslessEncoder : private DeviceLosslessGroups<Format, n_warps> {
            (segment * n_parts_ + part) * kMoreEscapes;
   }
 
-  // What the groups of a segment before one of them have: whole groups, but for the last of all.
+  // Before counts the groups of a segment before one of them: whole ones, but for the last of all.
   struct Before {
     std::uint32_t n_coded;  // groups that are not all zero
     std::uint32_t n_raw;    // bytes

@@ -1,4 +1,4 @@
-// What kernels that encode on a device ask of the lossless codec (device/kernels.inc).
+// Kernels that encode on a device call these functions of the lossless codec (device/kernels.inc).
 #pragma once
 
 #include "codec/device_encode_batch.hpp"

@@ -231,7 +231,7 @@ class DeviceLosslessGroups {
   const DeviceLosslessMemory<Format>& memory_;
   Shared& shared_;
   DeviceEncodeWarp& own_;
-  // The same in all lanes of all warps.
+  // All lanes of all warps hold equal values of these.
   bool has_signs_ = false;
   std::uint32_t flags_ = 0;
   std::uint32_t base_ = 0;  // of trailing zero bits

@@ -48,7 +48,7 @@ struct WriterDevice::Impl {
   encode::DeviceEncodeMemory memory;
   std::unique_ptr<device::Queue> queue;
   std::unique_ptr<encode::DeviceEncoder> encoder;
-  // Of the state of the writer, which stays where it is when the writer is moved.
+  // Belongs to the state of the writer, which stays where it is when the writer is moved.
   std::function<Result<void>(std::span<const TensorSource>)> look;
 
   Result<void> check_memory(void* workspace, MutableBytes staging) const {

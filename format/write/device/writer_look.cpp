@@ -1,4 +1,4 @@
-// What a writer has a device do before tensors in its memory are encoded.
+// A writer has a device look at tensors in its memory before they are encoded.
 #include "format/container/tensor_checks.hpp"
 #include "format/write/writer_impl.hpp"
 

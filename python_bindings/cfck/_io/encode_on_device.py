@@ -56,7 +56,7 @@ def with_device(
             raise
         _warn_of_memory(device.number, error)
     finally:
-        # What is still under way uses memory that is given back with `prepared`.
+        # Work that is still under way uses memory that is given back with `prepared`.
         device.close()
     return write(None), None
 

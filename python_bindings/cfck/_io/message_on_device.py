@@ -11,7 +11,7 @@ from ..errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 if TYPE_CHECKING:
     import torch
 
-# Of the blocks that encode; a message of fewer chunks takes less.
+# The blocks that encode share this memory; a message of fewer chunks takes less.
 _SCRATCH_BYTES = 160 << 20
 # Shorter tensors are encoded by the host before a device has begun, unless the message stays there.
 _LEAST_BYTES = 1 << 20

@@ -63,7 +63,7 @@ struct WrittenOnDevice {
 WrittenOnDevice write_on_device(const std::vector<NamedTensor>& tensors,
                                 const EncodeOptions& options, const cuda::EncodeLimits& limits,
                                 bool looks = true, WriteProgress progress = {});
-// The same with tensors that are there already; `encoding` has encoded nothing yet.
+// Writes tensors that are there already; `encoding` has encoded nothing yet.
 WrittenOnDevice write_on_device(const std::vector<NamedTensor>& tensors, const OnDevice& on_device,
                                 Encoding& encoding, const EncodeOptions& options, bool looks = true,
                                 WriteProgress progress = {});

@@ -113,7 +113,7 @@ TEST(DeviceEncodeMessage, WithOtherOptions) {
   EXPECT_FALSE(expect_same(tensor, {.level = EncodeLevel::kArchive}));
 }
 
-// What does not get shorter must not be written behind the memory for the message.
+// Values that do not get shorter must not be written behind the memory for the message.
 TEST(DeviceEncodeMessage, OfValuesThatHardlyShrink) {
   MessageOptions options;
   options.chunk_elems = 256;
