@@ -42,17 +42,26 @@ def blobs_of(data: bytes, n_decoded: int, context: Context) -> list[torch.Tensor
     return [first, *(first.clone() for _ in range(n_copies - 1))]
 
 
+def floor_of(kernel: str, n_stored: int, n_decoded: int) -> int | None:
+    """The bytes that a kernel has to move at least, where that is one of those that matter."""
+    moved = {
+        HASHES: n_stored,
+        "cfck_hash_frames": n_stored,
+        "cfck_hash_ranges": n_decoded,
+        "cfck_lossless": n_stored + n_decoded,
+        "cfck_direct": n_stored + n_decoded,
+        "cfck_encode": n_stored + n_decoded,
+    }
+    return next((n for name, n in moved.items() if name in kernel), None)
+
+
 def add_kernels(
     context: Context, subject: str, time: clocks.DeviceTime, n_stored: int, n_decoded: int
 ) -> None:
     """The table of kernels: beside each of ours the bytes that it has to move at least."""
     copy_rate = context.rates[1]
     for name, kernel in sorted(time.kernels.items(), key=lambda one: -one[1].seconds):
-        floor: int | None = None
-        if HASHES in name:
-            floor = n_stored
-        elif "cfck_lossless" in name or "cfck_direct" in name:
-            floor = n_stored + n_decoded
+        floor = floor_of(name, n_stored, n_decoded)
         row: dict[str, Any] = {
             "subject": subject,
             "kernel": name,

@@ -67,6 +67,7 @@ ENCODES: list[Column] = [
     ("tensor", "subject", _plain),
     ("ratio", "ratio", _fraction),
     ("ms", "seconds", _milliseconds),
+    ("kernels, GB/s", "kernel_rate", _rate),
     ("whole call, GB/s", "rate", _rate),
 ]
 SAVES: list[Column] = [
