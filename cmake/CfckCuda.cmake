@@ -7,16 +7,19 @@
 set(CFCK_OLDEST_CUDA 13.0)  # of nvcc; the driver has to be as new (cuda/host/driver.hpp)
 
 # The arithmetic of the specification: no contraction, no flushing, divisions and roots rounded right.
-# The host's half of a source takes the same flag as every other source.
+# The host's half of a source takes the same flag as every other source. Device code calls nothing that
+# is not marked for devices: nvcc can be made to accept constexpr functions of the host, and then leaves
+# out, without a word, what these need and a device lacks, such as __builtin_clzl().
 set(CFCK_CUDA_FLAGS --std=c++20 --fmad=false --ftz=false --prec-div=true --prec-sqrt=true
-  --expt-relaxed-constexpr -Xcompiler=-ffp-contract=off)
+  --Werror=cross-execution-space-call -Xcompiler=-ffp-contract=off)
 set(CFCK_DEVICES 75 90 120 CACHE STRING "Devices (compute capabilities) that kernels are assembled for; none: \
 the driver does it; native: those of this machine")
 set(CFCK_OLDEST_DEVICE 75)  # which PTX is made for
 # These sources are compiled once more for devices that copy while they compute, in two ways
-# (base/simt/staging.cuh).
+# (base/simt/staging.cuh), and that combine the values of all lanes at once (base/simt/warp.cuh).
 set(CFCK_STAGING_DEVICES 80 90)
-set(CFCK_STAGED_SOURCES lossless_kernels lossless_team_kernels direct_kernels direct_team_kernels)
+set(CFCK_STAGED_SOURCES lossless_kernels lossless_team_kernels direct_kernels direct_team_kernels
+  encode_lossless_kernels)
 set(CFCK_DEVICE_CODE_DIR ${PROJECT_BINARY_DIR}/device_code)
 
 # Sets `problem` to what is wrong with nvcc, or to nothing. A toolkit that is too old, or that does not

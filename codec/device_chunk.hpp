@@ -6,6 +6,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/cpu/host_device.hpp"
+
 namespace cfck::codec {
 
 inline constexpr unsigned kMaxDeviceLaneSets = 4;
@@ -44,7 +46,7 @@ constexpr std::uint64_t direct_escapes_bytes(std::uint64_t n_escapes, std::uint6
 
 // Whether the codec direct puts the indices of such values into `out`, and then values in their
 // place.
-constexpr bool has_indices_in_place(unsigned value_bytes) {
+CFCK_HD constexpr bool has_indices_in_place(unsigned value_bytes) {
   return value_bytes == sizeof(std::int32_t);
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/cpu/host_device.hpp"
 #include "codec/common/groups.hpp"
 
 namespace cfck::codec {
@@ -20,7 +21,7 @@ inline constexpr std::size_t kSegmentGroups = 512;
 inline constexpr std::size_t kSegmentGroupsOfFewBits = 2048;
 
 // Number of segments of at most `most` groups that an encoder makes of so many, at least 1.
-constexpr unsigned n_segments_for(std::size_t n_groups, std::size_t most) {
+CFCK_HD constexpr unsigned n_segments_for(std::size_t n_groups, std::size_t most) {
   const std::size_t n = (n_groups + most - 1) / most;
   return n < 1 ? 1 : n < kMaxSegments ? static_cast<unsigned>(n) : kMaxSegments;
 }

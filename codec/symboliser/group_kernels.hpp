@@ -4,10 +4,10 @@
 // A group is always 128 values: the last one of a chunk is filled up with zeros.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <type_traits>
 
+#include "base/cpu/bit_width.hpp"
 #include "codec/symboliser/float_format.hpp"
 #include "codec/symboliser/lanes.hpp"
 #include "codec/symboliser/symboliser.hpp"
@@ -32,7 +32,7 @@ struct GroupAnalysis {
 // floor(4 * log2(mean / 2^8)) for a mean of codes from 2^8 to below 2^16, given
 // 128 * mean.
 CFCK_HD constexpr std::uint32_t quarter_octaves(std::uint32_t scaled_mean) {
-  const auto top = static_cast<unsigned>(std::bit_width(scaled_mean)) - 1;
+  const unsigned top = bit_width_of(scaled_mean) - 1;
   const std::uint32_t fraction = scaled_mean >> (top - 15);
   // The limits are 2^15 times 2^(1/4), 2^(1/2), 2^(3/4), rounded up.
   const unsigned quarter = (fraction >= 38968) + (fraction >= 46341) + (fraction >= 55109);

@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/cpu/host_device.hpp"
 #include "codec/common/groups.hpp"
 
 namespace cfck::codec {
 
 template <class Format>
-constexpr std::uint32_t max_bin() {
+CFCK_HD constexpr std::uint32_t max_bin() {
   return 4 * Format::kMaxExponent + 31;
 }
 
@@ -22,7 +23,8 @@ struct SymbolLayout {
 
 // Returns the bytes of the raw bits of one group of `n` values.
 template <class Format>
-constexpr std::size_t raw_group_bytes(bool has_signs, unsigned trailing_zero_bits, std::size_t n) {
+CFCK_HD constexpr std::size_t raw_group_bytes(bool has_signs, unsigned trailing_zero_bits,
+                                              std::size_t n) {
   const unsigned low_bits = trailing_zero_bits == 0 ? Format::kLowBits : 0;
   const unsigned n_packed = Format::kRawBits - (has_signs ? 0 : 1) - trailing_zero_bits - low_bits;
   return packed_bytes(n_packed, n) + n * (low_bits / 8);

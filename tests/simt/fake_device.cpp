@@ -72,15 +72,28 @@ MemoryDriver open_memory_driver() {
   return driver;
 }
 
-// The driver, with the primary context of device 0 current on this thread.
+// The driver, and the primary context of device 0.
+struct OpenedDevice {
+  MemoryDriver driver;
+  cuda::DriverContext context = nullptr;
+};
+
+const OpenedDevice& opened_device() {
+  static const OpenedDevice opened = [] {
+    OpenedDevice device{open_memory_driver()};
+    check(device.driver.Init(0), "start");
+    check(device.driver.DevicePrimaryCtxRetain(&device.context, 0), "use the device");
+    return device;
+  }();
+  return opened;
+}
+
+// The driver, with that context current on the calling thread.
 const MemoryDriver& memory_driver() {
-  static const MemoryDriver driver = [] {
-    const MemoryDriver opened = open_memory_driver();
-    cuda::DriverContext context = nullptr;
-    check(opened.Init(0), "start");
-    check(opened.DevicePrimaryCtxRetain(&context, 0), "use the device");
-    check(opened.CtxPushCurrent(context), "use the device");
-    return opened;
+  thread_local const MemoryDriver& driver = [&]() -> const MemoryDriver& {
+    const OpenedDevice& opened = opened_device();
+    check(opened.driver.CtxPushCurrent(opened.context), "use the device");
+    return opened.driver;
   }();
   return driver;
 }

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "base/cpu/host_device.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
 #include "codec/entropy/rans/kernels/kernels.hpp"
@@ -19,7 +20,7 @@ inline constexpr unsigned kLosslessPlaces = kFirstValuePlace + kLosslessTables;
 inline constexpr unsigned kMaxPlaces = kFirstValuePlace + kSpectralTables;
 
 // Number of lane sets that an encoder uses for a chunk of n values.
-constexpr unsigned lane_sets_for(std::size_t n_values) {
+CFCK_HD constexpr unsigned lane_sets_for(std::size_t n_values) {
   return n_values < 8192 ? 1 : n_values < 32768 ? 2 : 4;
 }
 
@@ -41,7 +42,7 @@ struct TableChoice {
   unsigned bins = 0;
   unsigned trailing_zero_bits = 0;
 
-  constexpr unsigned table_of(unsigned place, const ValueTables& values) const {
+  CFCK_HD constexpr unsigned table_of(unsigned place, const ValueTables& values) const {
     return place == kBinPlace     ? bin_table(bins)
            : place == kCleanPlace ? trailing_zero_table(trailing_zero_bits)
                                   : value_table(family, values, place - kFirstValuePlace);

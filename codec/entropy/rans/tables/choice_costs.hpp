@@ -2,9 +2,9 @@
 // section 7).
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
+#include "base/cpu/bit_width.hpp"
 #include "base/cpu/host_device.hpp"
 #include "codec/entropy/rans/tables/table.hpp"
 
@@ -21,7 +21,7 @@ inline constexpr std::uint64_t kMinTableCost = 128 * kBitCost + kPlaceCost;
 // fewer bits first. `costs` are those of the frequencies.
 CFCK_HD constexpr std::uint64_t rounded_log(std::uint64_t n, std::uint64_t round_up,
                                             const std::uint32_t* costs) {
-  const auto width = static_cast<unsigned>(std::bit_width(n));
+  const unsigned width = bit_width_of(n);
   const unsigned shift = width > kRansTotalBits ? width - kRansTotalBits : 0;
   const std::uint64_t high = (n >> shift) + (shift != 0 ? round_up : 0);
   return (std::uint64_t{kRansTotalBits + shift} << 16) - costs[high] + round_up;

@@ -1,6 +1,7 @@
 // The tables that both encoder and decoder know in advance (spec/frequency_tables.csv).
 #pragma once
 
+#include "base/cpu/host_device.hpp"
 #include "codec/entropy/rans/tables/table.hpp"
 
 namespace cfck::codec {
@@ -34,11 +35,11 @@ inline constexpr ValueTables kSpectralValueTables{kLosslessTables + kDirectTable
 inline constexpr ValueTables kDeltaValueTables{0, 16, kLosslessTables};
 
 // Returns the index of a static table.
-constexpr unsigned value_table(unsigned family, const ValueTables& tables, unsigned i) {
+CFCK_HD constexpr unsigned value_table(unsigned family, const ValueTables& tables, unsigned i) {
   return family * kFamilyTables + tables.first + i % tables.n_static;
 }
-constexpr unsigned bin_table(unsigned i) { return kRansFamilies * kFamilyTables + i; }
-constexpr unsigned trailing_zero_table(unsigned i) {
+CFCK_HD constexpr unsigned bin_table(unsigned i) { return kRansFamilies * kFamilyTables + i; }
+CFCK_HD constexpr unsigned trailing_zero_table(unsigned i) {
   return kRansFamilies * kFamilyTables + kRansBinTables + i;
 }
 
