@@ -202,16 +202,21 @@ class FollowedBytes {
       : pairs_(reinterpret_cast<const uint2*>(reinterpret_cast<std::uintptr_t>(from) &
                                               ~std::uintptr_t{7})),
         bits_(static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) & 3) * 8) {}
-  // Loads those from `at` on, a multiple of 8. The word after them is touched.
-  CFCK_DEVICE std::uint64_t load_64(unsigned at) const {
+  struct Pending {
+    uint2 pair;
+    std::uint32_t word;
+  };
+  // Asks for those from `at` on, a multiple of 8. The word after them is touched.
+  CFCK_DEVICE Pending ask_64(unsigned at) const {
     const uint2* const pairs = pairs_ + at / 8;
     const std::uint32_t* const words = reinterpret_cast<const std::uint32_t*>(pairs);
-    const uint2 pair = __ldg(pairs + (has_odd_words ? 1 : 0));
-    const std::uint32_t word = __ldg(words + (has_odd_words ? 1 : 2));
-    const std::uint32_t low =
-        __funnelshift_r(has_odd_words ? word : pair.x, has_odd_words ? pair.x : pair.y, bits_);
-    const std::uint32_t high =
-        __funnelshift_r(has_odd_words ? pair.x : pair.y, has_odd_words ? pair.y : word, bits_);
+    return {__ldg(pairs + (has_odd_words ? 1 : 0)), __ldg(words + (has_odd_words ? 1 : 2))};
+  }
+  CFCK_DEVICE std::uint64_t take(const Pending& asked) const {
+    const std::uint32_t low = __funnelshift_r(has_odd_words ? asked.word : asked.pair.x,
+                                              has_odd_words ? asked.pair.x : asked.pair.y, bits_);
+    const std::uint32_t high = __funnelshift_r(has_odd_words ? asked.pair.x : asked.pair.y,
+                                               has_odd_words ? asked.pair.y : asked.word, bits_);
     return std::uint64_t{high} << 32 | low;
   }
 
@@ -337,11 +342,13 @@ class FollowedBytes {
   explicit FollowedBytes(const std::uint8_t* from) : from_(from) {
     expect_word(from, has_odd_words);
   }
-  std::uint64_t load_64(unsigned at) const {
+  using Pending = std::uint64_t;
+  Pending ask_64(unsigned at) const {
     const std::uint8_t* const followed = from_ + at;
     return load_word(followed, followed + 9) | std::uint64_t{load_word(followed + 4, followed + 9)}
                                                    << 32;
   }
+  std::uint64_t take(Pending asked) const { return asked; }
 
  private:
   const std::uint8_t* from_;

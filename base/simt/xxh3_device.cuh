@@ -298,42 +298,87 @@ class Xxh3Tiles {
   CFCK_DEVICE static unsigned column() { return lane() % 8; }
   CFCK_DEVICE static unsigned quarter() { return lane() / 8; }
 
+  // Half of a block, which is asked for while the half before it is added up, and the one before
+  // that as well: with fewer loads under way a lane waits for the memory most of the time.
+  static constexpr unsigned kAhead = Xxh3::kStripes / 2;
+
+  // The tiles of a quarter as a row of blocks, those of one turn after another.
+  template <bool has_odd_words>
+  struct BlockRow {
+    using Bytes = FollowedBytes<has_odd_words>;
+
+    const std::uint8_t* data;  // of the first tile, from the column of the lane on
+    std::uint32_t n_tiles;
+
+    // A quarter without a tile takes the last one again, for nothing.
+    CFCK_DEVICE Bytes block(std::uint32_t i) const {
+      const std::uint32_t tile = i / kBlocks * kTogether + quarter();
+      return Bytes(data + std::size_t{tile < n_tiles ? tile : n_tiles - 1} * kHashTileBytes +
+                   i % kBlocks * Xxh3::kBlockBytes);
+    }
+    CFCK_DEVICE std::uint32_t n_blocks() const {
+      return (n_tiles + kTogether - 1) / kTogether * kBlocks;
+    }
+  };
+
+  template <class Bytes>
+  CFCK_DEVICE static void ask(const Bytes& bytes, unsigned first, typename Bytes::Pending* asked) {
+    CFCK_UNROLL
+    for (unsigned i = 0; i < kAhead; ++i) {
+      asked[i] = bytes.ask_64((first + i) * Xxh3::kStripeBytes);
+    }
+  }
+
   template <bool has_odd_words>
   CFCK_DEVICE std::uint64_t sum_of_quarter(const std::uint8_t* data, std::uint32_t first,
                                            std::uint32_t n) const {
-    std::uint64_t sum = 0;
-    CFCK_NO_UNROLL
-    for (std::uint32_t begin = 0; begin < n; begin += kTogether) {
-      // A quarter without a tile takes the last one again, for nothing.
-      const std::uint32_t tile = begin + quarter();
-      const bool is_tile = tile < n;
-      const std::uint64_t hash = hash_of<has_odd_words>(
-          data + std::size_t{is_tile ? tile : n - 1} * kHashTileBytes + 8 * column());
-      sum += is_tile ? (2 * std::uint64_t{first + tile} + 1) * hash : 0;
-    }
-    return sum;
-  }
-
-  // The hash of the quarter's tile, whose column of the lane begins at `from`.
-  template <bool has_odd_words>
-  CFCK_DEVICE std::uint64_t hash_of(const std::uint8_t* from) const {
+    using Bytes = FollowedBytes<has_odd_words>;
+    const BlockRow<has_odd_words> row{data + 8 * column(), n};
+    const std::uint32_t n_blocks = row.n_blocks();
+    Bytes bytes = row.block(0);
+    typename Bytes::Pending front[kAhead];
+    typename Bytes::Pending back[kAhead];
+    ask(bytes, 0, front);
+    ask(bytes, kAhead, back);
+    std::uint64_t all = 0;
     std::uint64_t sum = initial_sum(column());
     CFCK_NO_UNROLL
-    for (unsigned block = 0; block < kBlocks; ++block) {
-      const bool is_last = block == kBlocks - 1;
+    for (std::uint32_t block = 0; block < n_blocks; ++block) {
+      const bool is_last = block % kBlocks == kBlocks - 1;
+      // After the last block it is asked for once more, for nothing.
+      bytes = row.block(block + 1 < n_blocks ? block + 1 : block);
       StripeSums sums;
-      const FollowedBytes<has_odd_words> bytes(from);
-      CFCK_UNROLL
-      for (unsigned stripe = 0; stripe < Xxh3::kStripes; ++stripe) {
-        // The last stripe of the data has a secret of its own.
-        const bool is_end = is_last && stripe == Xxh3::kStripes - 1;
-        sums.add(bytes.load_64(stripe * Xxh3::kStripeBytes),
-                 is_end ? last_secret_ : secrets_[stripe]);
-      }
+      add_half(bytes, front, 0, false, sums);
+      ask(bytes, 0, front);
+      add_half(bytes, back, kAhead, is_last, sums);
+      ask(bytes, kAhead, back);
       sum += sums.of_column();
-      sum = is_last ? sum : scrambled(sum, scramble_secret_);
-      from += Xxh3::kBlockBytes;
+      if (is_last) {
+        const std::uint32_t tile = block / kBlocks * kTogether + quarter();
+        const std::uint64_t hash = hash_of_tile(sum);
+        all += tile < n ? (2 * std::uint64_t{first + tile} + 1) * hash : 0;
+        sum = initial_sum(column());
+      } else {
+        sum = scrambled(sum, scramble_secret_);
+      }
     }
+    return all;
+  }
+
+  // Adds half of a block, from stripe `first` on, which was asked for at a place as aligned as
+  // `bytes`. has_end: it is the end of the data, whose last stripe has a secret of its own.
+  template <class Bytes>
+  CFCK_DEVICE void add_half(const Bytes& bytes, const typename Bytes::Pending* asked,
+                            unsigned first, bool has_end, StripeSums& sums) const {
+    CFCK_UNROLL
+    for (unsigned i = 0; i < kAhead; ++i) {
+      const bool is_end = has_end && first + i == Xxh3::kStripes - 1;
+      sums.add(bytes.take(asked[i]), is_end ? last_secret_ : secrets_[first + i]);
+    }
+  }
+
+  // The hash of the quarter's tile, all blocks of which are in the sum.
+  CFCK_DEVICE static std::uint64_t hash_of_tile(std::uint64_t sum) {
     // Both columns of a pair have their product.
     const std::uint64_t keyed = sum ^ secret_at(11 + 8 * column());
     std::uint64_t folded = folded_product(keyed, shuffle_64(keyed, lane() ^ 1));
