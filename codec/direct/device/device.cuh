@@ -36,6 +36,13 @@ struct DirectWarpShared : DirectShared {
   DirectStaged staged;
 };
 
+// Returns 1 for an escape, and 0 for other symbols, without a predicate: WordStream::step_all()
+// says what these cost.
+CFCK_DEVICE std::uint32_t escape_bit(std::uint32_t symbol) {
+  static_assert(kSymbolEscape == kRansSymbols - 1);
+  return (symbol + 1) / kRansSymbols;
+}
+
 // Whether an index is that of a symbol whose low bits may have made it overflow, and in range.
 template <bool to_values>
 CFCK_DEVICE bool is_index_of(std::int32_t index, std::uint32_t symbol, unsigned low_bits) {
@@ -234,20 +241,29 @@ class DirectWarp {
     const DeviceTable& table = shared_.tables[2 + (is_zero ? 0 : table_of_bin(scale_bin))];
     std::int32_t indices[kLaneValues] = {};
     std::uint32_t escapes = 0;
+    constexpr bool are_all_at_once = has_one_step && n_sets == kLaneValues;
+    std::uint32_t symbols[kLaneValues] = {};
+    if constexpr (are_all_at_once) {
+      steps.refill();
+      steps.step_all(table, symbols);
+    }
     CFCK_UNROLL
     for (unsigned t = 0; t < kLaneValues; ++t) {
       if (is_common || (!is_zero && t * simt::kWarpLanes < n)) {
-        if (t % n_sets == 0) {
-          steps.refill();
-        }
         const bool is_active = is_common || t * simt::kWarpLanes + simt::lane() < n;
-        const std::uint32_t symbol = steps.step(t % n_sets, table, is_active);
-        const bool is_escape = symbol == kSymbolEscape && is_active;
+        if constexpr (!are_all_at_once) {
+          if (t % n_sets == 0) {
+            steps.refill();
+          }
+          symbols[t] = steps.step(t % n_sets, table, is_active);
+        }
+        const std::uint32_t symbol = symbols[t];
+        const std::uint32_t escape = is_active ? escape_bit(symbol) : 0;
         indices[t] = static_cast<std::int32_t>((symbol - kSymbolOfZero) << low_bits | low[t]);
-        if (!is_common && low_bits > kMaxSafeLowBits && is_active && !is_escape) {
+        if (!is_common && low_bits > kMaxSafeLowBits && is_active && escape == 0) {
           fits_ = fits_ && is_index_of<to_values>(indices[t], symbol, low_bits);
         }
-        escapes |= (is_escape ? 1u : 0u) << t;
+        escapes |= escape << t;
       }
     }
     const bool is_whole = is_common || n == kGroupSize;

@@ -90,6 +90,45 @@ class WordStream {
     return is_alias ? other >> kDeviceSymbolShift : bucket;
   }
 
+  // A step of each set with the same table; `symbols` has room for a symbol of each. What the sets
+  // read from shared memory they ask for one after another, and wait for together. Requires:
+  // refill() since the last step of any set.
+  CFCK_DEVICE void step_all(const DeviceTable& table, std::uint32_t* symbols) {
+    std::uint32_t own[n_sets];
+    std::uint32_t other[n_sets];
+    CFCK_UNROLL
+    for (unsigned set = 0; set < n_sets; ++set) {
+      symbols[set] = lanes_.state[set] >> kRansBucketBits & (kRansSymbols - 1);
+      own[set] = table.own[symbols[set]];
+      other[set] = table.alias[symbols[set]];
+    }
+    std::uint32_t votes[n_sets];
+    CFCK_UNROLL
+    for (unsigned set = 0; set < n_sets; ++set) {
+      const std::uint32_t state = lanes_.state[set];
+      const bool is_alias = is_alias_slot(state, own[set]);
+      symbols[set] = is_alias ? other[set] >> kDeviceSymbolShift : symbols[set];
+      lanes_.state[set] = next_device_state(state, is_alias ? other[set] : own[set]);
+      votes[set] = simt::ballot(lanes_.state[set] < kRansLowest);
+    }
+    std::uint32_t words[n_sets];
+    CFCK_UNROLL
+    for (unsigned set = 0; set < n_sets; ++set) {
+      const std::uint32_t place = at_[set] + simt::popcount(votes[set] & simt::lanes_below());
+      words[set] = rings_[set].words[place];
+      at_[set] += simt::popcount(votes[set]);
+    }
+    CFCK_UNROLL
+    for (unsigned set = 0; set < n_sets; ++set) {
+      // The word goes below the state where there was a vote for it. A condition would be a
+      // predicate, for which the assembler puts the sets one after another again: each has to wait
+      // for its word before the next may vote. States are below 2^31.
+      const std::uint32_t takes = (lanes_.state[set] - kRansLowest) >> 31;
+      const std::uint32_t digits = 0x3210u - takes * (0x3210u - 0x1054u);
+      lanes_.state[set] = simt::pick_bytes(lanes_.state[set], words[set], digits);
+    }
+  }
+
   // Lets the rings of the lanes go on from here.
   CFCK_DEVICE void close() {
     LanesMark<n_sets> mark;
