@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 
 #include "base/bytes.hpp"
@@ -200,9 +201,33 @@ DevicePasses::Statuses DevicePasses::take_statuses(const std::vector<JobOrder>& 
   return {next, next + 1};
 }
 
-bool DevicePasses::place_chunks(device::Kernel kernel, const Chunks& chunks,
-                                device::SlotMemory& slot, const codec::DeviceTable* tables,
+void DevicePasses::Chunks::put_long_ones_first() {
+  const auto is_longer = [](const codec::DeviceChunk& a, const codec::DeviceChunk& b) {
+    return a.n_values > b.n_values;
+  };
+  if (std::ranges::is_sorted(chunks, is_longer)) {
+    return;
+  }
+  std::vector<std::size_t> places(chunks.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  std::ranges::stable_sort(
+      places, [&](std::size_t a, std::size_t b) { return is_longer(chunks[a], chunks[b]); });
+  const auto put_in_order = [&](auto& array) {
+    auto ordered = array;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      ordered[i] = array[places[i]];
+    }
+    array = std::move(ordered);
+  };
+  put_in_order(chunks);
+  put_in_order(parameters);
+  put_in_order(orders);
+}
+
+bool DevicePasses::place_chunks(device::Kernel kernel, Chunks& chunks, device::SlotMemory& slot,
+                                const codec::DeviceTable* tables,
                                 std::vector<device::Launch>& launches) {
+  chunks.put_long_ones_first();
   const auto* const parameters = place_array(chunks.parameters, slot);
   if (parameters == nullptr) {
     return false;
@@ -223,7 +248,7 @@ bool DevicePasses::place_chunks(device::Kernel kernel, const Chunks& chunks,
   return true;
 }
 
-bool DevicePasses::place_pass(const Pass& pass, device::SlotMemory& slot,
+bool DevicePasses::place_pass(Pass& pass, device::SlotMemory& slot,
                               const codec::DeviceTable* tables,
                               std::vector<device::Launch>& launches) {
   const auto add = [&](const std::optional<device::Launch>& launch) {
@@ -239,7 +264,7 @@ bool DevicePasses::place_pass(const Pass& pass, device::SlotMemory& slot,
   if (!add(place_extents(pass.extents, extents, slot)) || !add(place_copies(pass.copies, slot))) {
     return false;
   }
-  for (const auto& [kernel, chunks] : pass.chunks) {
+  for (auto& [kernel, chunks] : pass.chunks) {
     if (!place_chunks(kernel, chunks, slot, tables, launches)) {
       return false;
     }
@@ -263,7 +288,7 @@ std::optional<std::vector<device::Launch>> DevicePasses::place(device::SlotMemor
   statuses_ = *statuses;
   std::ranges::fill(statuses_.host, std::byte{0});
   std::vector<device::Launch> launches;
-  for (const Pass& pass : passes_) {
+  for (Pass& pass : passes_) {
     if (!place_pass(pass, slot, tables, launches)) {
       return std::nullopt;
     }

@@ -49,6 +49,10 @@ class DevicePasses {
  private:
   // Chunks of one kernel.
   struct Chunks {
+    // Warps take chunks in their order, and a segment may have four times as many values as
+    // another: a long one that is taken among the last would leave the rest of the device idle.
+    void put_long_ones_first();
+
     std::vector<codec::DeviceChunk> chunks;
     std::vector<codec::DeviceParameters> parameters;
     std::vector<JobOrder> orders;
@@ -73,9 +77,9 @@ class DevicePasses {
   std::optional<codec::DeviceChunk> chunk_of(const DeviceTask& task,
                                              const codec::SegmentPlan& segment, std::byte* out);
   bool add_chunk(const DeviceTask& task, std::byte* out);
-  bool place_pass(const Pass& pass, device::SlotMemory& slot, const codec::DeviceTable* tables,
+  bool place_pass(Pass& pass, device::SlotMemory& slot, const codec::DeviceTable* tables,
                   std::vector<device::Launch>& launches);
-  bool place_chunks(device::Kernel kernel, const Chunks& chunks, device::SlotMemory& slot,
+  bool place_chunks(device::Kernel kernel, Chunks& chunks, device::SlotMemory& slot,
                     const codec::DeviceTable* tables, std::vector<device::Launch>& launches);
   Statuses take_statuses(const std::vector<JobOrder>& orders);
 
