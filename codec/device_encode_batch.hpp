@@ -9,7 +9,9 @@ namespace cfck::codec {
 
 struct DeviceEncodeChunk {
   const void* values = nullptr;  // aligned to a value
+  std::uint64_t end = 0;         // of the memory for frames: one that goes on is left to the host
   std::uint32_t n_values = 0;    // at least 1
+  std::uint32_t is_last = 0;     // the next frame, if there is one, is not behind this one
 };
 
 // Chunks of one kernel. Blocks take one after another, and put their frames one behind the other,
@@ -17,11 +19,10 @@ struct DeviceEncodeChunk {
 struct DeviceEncodeBatch {
   const DeviceEncodeChunk* chunks = nullptr;
   device::Frame* frames = nullptr;  // of each chunk
-  // Where each frame begins, and the one behind the last, plus 1; 0: not known yet, as all but the
-  // first are before the batch.
+  // Where each frame begins, plus 1; 0: not known yet, as all are before the batch but the first
+  // one, and those that follow a last one.
   std::uint64_t* places = nullptr;
   std::uint8_t* out = nullptr;
-  std::uint64_t out_bytes = 0;    // frames that do not fit are left to the host
   std::uint32_t* next = nullptr;  // the first chunk that no block has taken; 0 at first
   // Memory that each block has for itself, block_bytes of it, which is a multiple of 16.
   std::uint8_t* memory = nullptr;

@@ -126,18 +126,21 @@ struct Frames {
   std::uint32_t n_pieces = 0;
 };
 
-// A message (spec/message.md) around payloads that are there already. It is sealed twice: first its
-// chunk table is filled in and `whole` gets its length, and then, when that was hashed, the hash is
-// put behind it.
+// A message (spec/message.md) around payloads that are there already.
 struct Message {
   const Frame* payloads = nullptr;
-  Frame* whole = nullptr;  // without the hash
-  std::uint8_t* memory = nullptr;
-  std::uint64_t most_bytes = 0;   // without the hash: a longer one gets the length 0, and no hash
-  std::uint32_t table_at = 0;     // of the lengths of payloads
-  std::uint32_t payloads_at = 0;  // where the first begins
+  Frame* whole = nullptr;        // without the hash; says where it begins
+  std::uint64_t most_bytes = 0;  // without the hash: a longer one gets the length 0, and no hash
+  std::uint32_t table_at = 0;    // of the lengths of payloads, in the message; 0: there is none
   std::uint32_t n_payloads = 0;
-  std::uint32_t has_table = 0;
+};
+
+// Messages that are sealed twice: first chunk tables are filled in and `whole` gets the length, and
+// then, when that was hashed, the hash is put behind it.
+struct Messages {
+  const Message* messages = nullptr;
+  std::uint8_t* memory = nullptr;  // of all frames
+  std::uint32_t n_messages = 0;
   std::uint32_t is_hashed = 0;
 };
 

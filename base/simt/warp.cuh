@@ -58,6 +58,10 @@ CFCK_DEVICE unsigned highest_bit(std::uint32_t bits) {
 CFCK_DEVICE std::uint32_t funnel_right(std::uint32_t low, std::uint32_t high, unsigned bits) {
   return __funnelshift_r(low, high, bits);
 }
+// Shifts by any number of bits: 0 is left after 32 or more.
+CFCK_DEVICE std::uint32_t shift_right(std::uint32_t value, std::uint32_t bits) {
+  return __funnelshift_rc(value, 0, bits);
+}
 // Returns bytes of eight, those of `low` first: digit i of `digits`, which are hexadecimal, says
 // which becomes byte i.
 CFCK_DEVICE std::uint32_t pick_bytes(std::uint32_t low, std::uint32_t high, unsigned digits) {
@@ -158,13 +162,50 @@ CFCK_DEVICE std::uint64_t take(const PendingLong& word, const std::uint8_t* from
          take(PendingWord{word.low, word.middle}, from);
 }
 
-// Whether four values can be stored at once from `to` on.
+// Whether four values can be loaded or stored at once from `at` on.
 template <class Word>
-CFCK_DEVICE bool can_store_four(const Word* to) {
+CFCK_DEVICE bool can_move_four(const Word* at) {
   constexpr unsigned kBytes = 4 * sizeof(Word) < 16 ? 4 * sizeof(Word) : 16;
-  return reinterpret_cast<std::uintptr_t>(to) % kBytes == 0;
+  return reinterpret_cast<std::uintptr_t>(at) % kBytes == 0;
 }
-// Stores four values to neighbouring places. Requires: can_store_four(to).
+// Four neighbouring values that were asked for, as the memory gives them: whoever takes them apart
+// waits for them.
+template <class Word>
+struct PendingFour {
+  std::uint32_t words[sizeof(Word)];
+};
+// Requires: can_move_four(from).
+template <class Word>
+CFCK_DEVICE PendingFour<Word> ask_four(const Word* from) {
+  PendingFour<Word> four;
+  if constexpr (sizeof(Word) == 1) {
+    four.words[0] = *reinterpret_cast<const std::uint32_t*>(from);
+  } else if constexpr (sizeof(Word) == 2) {
+    const uint2 pairs = *reinterpret_cast<const uint2*>(from);
+    four.words[0] = pairs.x;
+    four.words[1] = pairs.y;
+  } else {
+    CFCK_UNROLL
+    for (unsigned i = 0; i < sizeof(Word); i += 4) {
+      const uint4 words = reinterpret_cast<const uint4*>(from)[i / 4];
+      four.words[i] = words.x;
+      four.words[i + 1] = words.y;
+      four.words[i + 2] = words.z;
+      four.words[i + 3] = words.w;
+    }
+  }
+  return four;
+}
+template <class Word>
+CFCK_DEVICE Word take(const PendingFour<Word>& four, unsigned t) {
+  if constexpr (sizeof(Word) == 8) {
+    return std::uint64_t{four.words[2 * t + 1]} << 32 | four.words[2 * t];
+  } else {
+    constexpr unsigned kInWord = 4 / sizeof(Word);
+    return static_cast<Word>(four.words[t / kInWord] >> (t % kInWord * 8 * sizeof(Word)));
+  }
+}
+// Stores four values to neighbouring places. Requires: can_move_four(to).
 template <class Word>
 CFCK_DEVICE void store_four(Word* to, const Word* values) {
   if constexpr (sizeof(Word) == 1) {
@@ -259,6 +300,9 @@ CFCK_DEVICE unsigned highest_bit(std::uint32_t bits) {
 CFCK_DEVICE std::uint32_t funnel_right(std::uint32_t low, std::uint32_t high, unsigned bits) {
   return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> (bits & 31));
 }
+CFCK_DEVICE std::uint32_t shift_right(std::uint32_t value, std::uint32_t bits) {
+  return bits < 32 ? value >> bits : 0;
+}
 CFCK_DEVICE std::uint32_t pick_bytes(std::uint32_t low, std::uint32_t high, unsigned digits) {
   const std::uint64_t bytes = std::uint64_t{high} << 32 | low;
   std::uint32_t picked = 0;
@@ -314,9 +358,22 @@ CFCK_DEVICE std::uint64_t take(const PendingLong& word, const std::uint8_t*) {
 void expect_aligned(const void* to, std::size_t alignment);
 
 template <class Word>
-CFCK_DEVICE bool can_store_four(const Word* to) {
-  return reinterpret_cast<std::uintptr_t>(to) % (4 * sizeof(Word) < 16 ? 4 * sizeof(Word) : 16) ==
+CFCK_DEVICE bool can_move_four(const Word* at) {
+  return reinterpret_cast<std::uintptr_t>(at) % (4 * sizeof(Word) < 16 ? 4 * sizeof(Word) : 16) ==
          0;
+}
+template <class Word>
+struct PendingFour {
+  Word values[4];
+};
+template <class Word>
+CFCK_DEVICE PendingFour<Word> ask_four(const Word* from) {
+  expect_aligned(from, (4 * sizeof(Word) < 16 ? 4 * sizeof(Word) : 16));
+  return {{from[0], from[1], from[2], from[3]}};
+}
+template <class Word>
+CFCK_DEVICE Word take(const PendingFour<Word>& four, unsigned t) {
+  return four.values[t];
 }
 template <class Word>
 CFCK_DEVICE void store_four(Word* to, const Word* values) {
@@ -359,15 +416,6 @@ class FollowedBytes {
 // The lanes below the calling one, a bit each.
 CFCK_DEVICE std::uint32_t lanes_below() { return (std::uint32_t{1} << lane()) - 1; }
 
-// Returns the sum of the values of all lanes, in each.
-CFCK_DEVICE std::uint32_t warp_sum(std::uint32_t value) {
-  CFCK_UNROLL
-  for (unsigned distance = kWarpLanes / 2; distance != 0; distance /= 2) {
-    value += shuffle_xor(value, distance);
-  }
-  return value;
-}
-
 // Combines the values of all lanes, of up to 64 bits, and returns the result in each. `combine` may
 // take them in any order.
 template <class Value, class Combine>
@@ -385,6 +433,34 @@ CFCK_DEVICE Value warp_reduce(Value value, Combine&& combine) {
     value = static_cast<Value>(combine(value, other));
   }
   return value;
+}
+
+// Return the sum of the values of all lanes, the bits that some of them have, and the largest, in
+// each. From 8.0 on a device does that in one instruction.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+CFCK_DEVICE std::uint32_t warp_sum(std::uint32_t value) {
+  return __reduce_add_sync(kAllLanes, value);
+}
+CFCK_DEVICE std::uint32_t warp_or(std::uint32_t value) {
+  return __reduce_or_sync(kAllLanes, value);
+}
+CFCK_DEVICE std::uint32_t warp_max(std::uint32_t value) {
+  return __reduce_max_sync(kAllLanes, value);
+}
+#else
+CFCK_DEVICE std::uint32_t warp_sum(std::uint32_t value) {
+  return warp_reduce(value, [](std::uint32_t a, std::uint32_t b) { return a + b; });
+}
+CFCK_DEVICE std::uint32_t warp_or(std::uint32_t value) {
+  return warp_reduce(value, [](std::uint32_t a, std::uint32_t b) { return a | b; });
+}
+CFCK_DEVICE std::uint32_t warp_max(std::uint32_t value) {
+  return warp_reduce(value, [](std::uint32_t a, std::uint32_t b) { return a > b ? a : b; });
+}
+#endif
+CFCK_DEVICE std::uint64_t warp_or(std::uint64_t value) {
+  const std::uint32_t low = warp_or(static_cast<std::uint32_t>(value));
+  return std::uint64_t{warp_or(static_cast<std::uint32_t>(value >> 32))} << 32 | low;
 }
 
 // Returns the sum of the values of the calling lane and those below it.

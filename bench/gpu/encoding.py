@@ -6,9 +6,10 @@ import statistics
 
 import cfck
 import torch
-from cfck.torch import decode_message, encode_message
+from cfck.torch import decode_message, encode_message, encode_messages
 
 from gpu import clocks, decoding, subjects
+from gpu.clocks import Action
 from gpu.context import DEVICE, Context
 from gpu.subjects import Subject, gigabytes_a_second
 
@@ -21,6 +22,39 @@ def large(scale: float) -> list[Subject]:
         Subject("lossless F32", torch.float32, n_bytes, 1, gigabytes_a_second(250, 600)),
         Subject("45 MB of BF16", torch.bfloat16, int(45e6 * scale), 1),
     ]
+
+
+def many(scale: float) -> Subject:
+    """The tensors of a small model."""
+    n_bytes = int(45e6 * scale)
+    goal = gigabytes_a_second(30, 100)
+    return Subject("45 MB of BF16 in 100 tensors", torch.bfloat16, n_bytes, 100, goal)
+
+
+def note(
+    context: Context, subject: Subject, encode: Action, n_inputs: int, sizes: tuple[int, int]
+) -> None:
+    """Times whole calls and kernels; `sizes` are the bytes of values and of messages."""
+    n_bytes, n_stored = sizes
+    samples = clocks.wall_seconds({subject.name: encode}, context.repeat, 20, n_inputs)
+    seconds = statistics.median(samples[subject.name])
+    time = clocks.device_time(encode, decoding.is_ours, context.repeat)
+    context.clock = time.clock
+    decoding.add_kernels(context, f"{subject.name}, encoded", time, n_stored, n_bytes)
+    row = {
+        "subject": subject.name,
+        "seconds": seconds,
+        "rate": n_bytes / seconds,
+        "kernel_rate": n_bytes / time.chosen,
+        "ratio": n_bytes / n_stored,
+        "samples": samples[subject.name],
+    }
+    context.results.encodes.append(row)
+    told = f"kernels {row['kernel_rate'] / 1e9:.1f} GB/s"
+    context.say(f"{subject.name}: encoded {row['rate'] / 1e9:.1f} GB/s, {told}")
+    if subject.goal is not None:
+        rate = row["rate"] / 1e9
+        context.targets.judge("encode", subject.name, "whole call", rate, subject.goal, told)
 
 
 def measure(context: Context, subject: Subject) -> None:
@@ -43,26 +77,25 @@ def measure(context: Context, subject: Subject) -> None:
     def encode(i: int) -> int:
         return encode_message(copies[i], out=outs[i % 2])
 
-    samples = clocks.wall_seconds(
-        {subject.name: clocks.turns(encode, n_copies)}, context.repeat, 20, n_copies
-    )[subject.name]
-    seconds = statistics.median(samples)
-    time = clocks.device_time(clocks.turns(encode, n_copies), decoding.is_ours, context.repeat)
-    context.clock = time.clock
-    decoding.add_kernels(context, f"{subject.name}, encoded", time, length, n_bytes)
-    row = {
-        "subject": subject.name,
-        "seconds": seconds,
-        "rate": n_bytes / seconds,
-        "kernel_rate": n_bytes / time.chosen,
-        "ratio": n_bytes / length,
-        "samples": samples,
-    }
-    context.results.encodes.append(row)
-    told = f"kernels {row['kernel_rate'] / 1e9:.1f} GB/s"
-    context.say(f"{subject.name}: encoded {row['rate'] / 1e9:.1f} GB/s, {told}")
-    if subject.goal is not None:
-        context.targets.judge("encode", subject.name, "whole call", row["rate"], subject.goal, told)
+    note(context, subject, clocks.turns(encode, n_copies), n_copies, (n_bytes, length))
+
+
+def measure_many(context: Context, subject: Subject) -> None:
+    """Encodes the tensors of a model at once."""
+    of_host = list(subjects.tensors_of(subject, DEVICE).values())
+    n_bytes = sum(tensor.nbytes for tensor in of_host)
+    n_copies = max(2, min(8, 4 * context.cache_bytes() // n_bytes + 1))
+    copies = [[tensor.to(DEVICE) for tensor in of_host] for _ in range(n_copies)]
+    expected = encode_messages(of_host)
+    found = encode_messages(copies[0], out="device")
+    if [message.cpu().numpy().tobytes() for message in found] != expected:
+        raise AssertionError("the device has made other messages than the host")
+
+    def encode(i: int) -> list[torch.Tensor]:
+        return encode_messages(copies[i], out="device")
+
+    sizes = (n_bytes, sum(len(message) for message in expected))
+    note(context, subject, clocks.turns(encode, n_copies), n_copies, sizes)
 
 
 def encode_all(context: Context) -> None:
@@ -70,3 +103,6 @@ def encode_all(context: Context) -> None:
     for subject in large(context.scale):
         with context.attempt("encode", subject.name):
             measure(context, subject)
+    subject = many(context.scale)
+    with context.attempt("encode", subject.name):
+        measure_many(context, subject)

@@ -57,4 +57,39 @@ CFCK_DEVICE void copy_bytes(const std::uint8_t* from, std::uint32_t n, std::uint
   }
 }
 
+// Copies n bytes to any address, by n_threads threads, of which the calling one is `thread`. Words
+// of the target are written whole, a few at a time, since the memory takes its time.
+template <unsigned n_threads>
+CFCK_DEVICE void copy_together(const std::uint8_t* from, std::uint32_t n, std::uint8_t* to,
+                               unsigned thread) {
+  constexpr unsigned kAtOnce = 8;
+  const auto before = static_cast<std::uint32_t>(-reinterpret_cast<std::uintptr_t>(to) & 3);
+  const std::uint32_t n_before = before < n ? before : n;
+  const std::uint32_t n_words = (n - n_before) / 4;
+  const std::uint32_t n_after = n - n_before - 4 * n_words;
+  const std::uint8_t* const words_from = from + n_before;
+  auto* const words = reinterpret_cast<std::uint32_t*>(to + n_before);
+  if (thread < n_before) {
+    to[thread] = from[thread];
+  }
+  if (thread < n_after) {
+    to[n - n_after + thread] = from[n - n_after + thread];
+  }
+  for (std::uint32_t first = thread; first < n_words; first += kAtOnce * n_threads) {
+    std::uint32_t loaded[kAtOnce];
+    CFCK_UNROLL
+    for (unsigned i = 0; i < kAtOnce; ++i) {
+      const std::uint32_t word = first + i * n_threads;
+      loaded[i] = word < n_words ? simt::load_bytes(words_from, 4, std::size_t{4} * word) : 0;
+    }
+    CFCK_UNROLL
+    for (unsigned i = 0; i < kAtOnce; ++i) {
+      const std::uint32_t word = first + i * n_threads;
+      if (word < n_words) {
+        words[word] = loaded[i];
+      }
+    }
+  }
+}
+
 }  // namespace cfck::codec

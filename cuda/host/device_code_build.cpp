@@ -20,7 +20,7 @@ const char* device_code_build() {
           sizeof(device::Extent), sizeof(device::Copy), sizeof(device::Gather),
           sizeof(codec::DeviceTable), sizeof(codec::DeviceEncodeBatch),
           sizeof(codec::DeviceEncodeChunk), sizeof(device::Range), sizeof(device::Frame),
-          sizeof(device::Message)}) {
+          sizeof(device::Message), sizeof(device::Messages)}) {
       build += " " + std::to_string(size);
     }
     return build;

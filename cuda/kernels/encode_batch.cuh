@@ -16,9 +16,11 @@ CFCK_DEVICE std::uint64_t take_place(const codec::DeviceEncodeBatch& batch, std:
   do {
     place = simt::atomic_add(&batch.places[item], std::uint64_t{0});
   } while (place == 0);
-  const std::uint64_t end = place - 1 + n_bytes;
-  const std::uint64_t next = (end + batch.alignment - 1) / batch.alignment * batch.alignment;
-  simt::atomic_add(&batch.places[item + 1], next + 1);
+  if (batch.chunks[item].is_last == 0) {
+    const std::uint64_t end = place - 1 + n_bytes;
+    const std::uint64_t next = (end + batch.alignment - 1) / batch.alignment * batch.alignment;
+    simt::atomic_add(&batch.places[item + 1], next + 1);
+  }
   return place - 1;
 }
 
@@ -54,13 +56,14 @@ CFCK_DEVICE void encode_batch(const codec::DeviceEncodeBatch& batch,
     Chunk chunk(batch.chunks[item], tables, memory, shared);
     const codec::DeviceEncoded encoded = chunk.encode();
     const std::uint32_t n_bytes = encoded.needs_host ? 0 : n_header + encoded.n_bytes;
+    const std::uint64_t end = batch.chunks[item].end;
     if (is_first) {
       shared.place = take_place(batch, item, n_bytes);
       batch.frames[item].at = shared.place;
-      batch.frames[item].n_bytes = shared.place + n_bytes <= batch.out_bytes ? n_bytes : 0;
+      batch.frames[item].n_bytes = shared.place + n_bytes <= end ? n_bytes : 0;
     }
     simt::sync_block();
-    if (!encoded.needs_host && shared.place + n_bytes <= batch.out_bytes) {
+    if (!encoded.needs_host && shared.place + n_bytes <= end) {
       std::uint8_t* const to = batch.out + shared.place;
       if (is_first && n_header != 0) {
         write_frame_header(batch.header, encoded.n_bytes, to);

@@ -48,25 +48,37 @@ CFCK_DEVICE void store_number(std::uint64_t number, unsigned n_bytes, std::uint8
   }
 }
 
-// One warp does it.
-CFCK_DEVICE void seal_message(const device::Message& message, unsigned /*n_blocks*/) {
-  if (simt::block() != 0 || simt::warp_of_block() != 0) {
-    return;
-  }
-  if (message.is_hashed != 0) {
-    if (simt::lane() == 0 && message.whole->n_bytes != 0) {
-      store_number(message.whole->hash, 8, message.memory + message.whole->n_bytes);
-    }
-    return;
-  }
-  for (std::uint32_t i = simt::lane(); i < message.n_payloads && message.has_table != 0;
+// By one warp.
+CFCK_DEVICE void put_lengths(const device::Message& message, std::uint8_t* memory) {
+  for (std::uint32_t i = simt::lane(); i < message.n_payloads && message.table_at != 0;
        i += simt::kWarpLanes) {
-    store_number(message.payloads[i].n_bytes, 4, message.memory + message.table_at + 4 * i);
+    store_number(message.payloads[i].n_bytes, 4,
+                 memory + message.whole->at + message.table_at + 4 * i);
   }
   if (simt::lane() == 0) {
     const device::Frame& last = message.payloads[message.n_payloads - 1];
-    const std::uint64_t n_bytes = message.payloads_at + last.at + last.n_bytes;
+    const std::uint64_t n_bytes = last.at + last.n_bytes - message.whole->at;
     message.whole->n_bytes = n_bytes <= message.most_bytes ? n_bytes : 0;
+  }
+}
+
+CFCK_DEVICE void put_hash(const device::Message& message, std::uint8_t* memory) {
+  const device::Frame& whole = *message.whole;
+  if (simt::lane() == 0 && whole.n_bytes != 0) {
+    store_number(whole.hash, 8, memory + whole.at + whole.n_bytes);
+  }
+}
+
+// A warp takes a message.
+CFCK_DEVICE void seal_messages(const device::Messages& batch, unsigned n_blocks) {
+  const unsigned n_warps = simt::warps_per_block();
+  for (std::uint32_t i = simt::block() * n_warps + simt::warp_of_block(); i < batch.n_messages;
+       i += n_blocks * n_warps) {
+    if (batch.is_hashed != 0) {
+      put_hash(batch.messages[i], batch.memory);
+    } else {
+      put_lengths(batch.messages[i], batch.memory);
+    }
   }
 }
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/bytes.hpp"
-#include "encode/trial/candidates.hpp"
+#include "encode/trial/for_device.hpp"
 
 namespace cfck::encode {
 namespace {
@@ -72,44 +72,27 @@ std::size_t DeviceEncoder::room_bytes(std::uint64_t n_bytes) const {
   return ceil_div(most, std::size_t{kFrameAlignment}) * kFrameAlignment;
 }
 
-codec::ChunkInfo DeviceEncoder::chunk_info(const EncodePlan& plan, std::uint64_t chunk) const {
-  return {.dtype = plan.dtype,
-          .entropy = EntropyId::kRans,
-          .n_elems = plan.geometry.elems_of(chunk),
-          .shape = plan.shape,
-          .first_elem = chunk * plan.geometry.chunk_elems,
-          .level = plan.level};
-}
-
-// The host's own rule decides here as far as it does without the values: lossless with the entropy
-// stage `rans` is tried alone, and stored unless the values say something else.
 bool DeviceEncoder::takes(const EncodePlan& plan) const {
-  const TensorChoice& choice = plan.choice;
-  if (plan.on_device == nullptr || choice.is_lossy() || choice.codec == CodecChoice::kRaw ||
-      exact_codec(choice.codec) != CodecId::kLossless || plan.base_tensor != nullptr ||
-      !has_one_stage(plan, EntropyId::kRans)) {
+  if (plan.on_device == nullptr || !tries_device(plan)) {
     return false;
   }
   const std::byte* const values = plan.source->on_device(device_) + plan.offset_bytes;
   if (reinterpret_cast<std::uintptr_t>(values) % device_value_bytes(plan.dtype) != 0) {
     return false;
   }
-  // The first chunk is the largest.
-  const auto found = codec::find_encoder(CodecId::kLossless)->plan_for_device(chunk_info(plan, 0));
-  return found && found->memory_bytes <= sizes_.scratch_bytes &&
+  const auto largest = device_plan(plan, 0);
+  return largest && largest->memory_bytes <= sizes_.scratch_bytes &&
          room_bytes(plan.geometry.bytes_of(0)) <= sizes_.pass_bytes;
 }
 
 void DeviceEncoder::add(std::uint32_t record, const EncodePlan& plan) {
   const std::byte* const values = plan.source->on_device(device_) + plan.offset_bytes;
-  const codec::Encoder& encoder = *codec::find_encoder(CodecId::kLossless);
   numbers_[record] = {next_number_, next_number_ + plan.geometry.n_chunks};
   for (std::uint64_t chunk = 0; chunk < plan.geometry.n_chunks; ++chunk) {
     Waiting& waiting = waiting_.emplace_back();
     waiting.number = next_number_++;
     waiting.n_bytes = plan.geometry.bytes_of(chunk);
-    waiting.chunk = {values + chunk * plan.geometry.chunk_bytes,
-                     *encoder.plan_for_device(chunk_info(plan, chunk)),
+    waiting.chunk = {values + chunk * plan.geometry.chunk_bytes, *device_plan(plan, chunk),
                      room_bytes(waiting.n_bytes)};
   }
   waiting_bytes_ += plan.geometry.n_bytes;
@@ -214,10 +197,11 @@ Result<void> DeviceEncoder::start(Pass& pass) {
     chunks.push_back(waiting.chunk);
   }
   std::ranges::sort(pass.frames);
-  const DeviceEncodeTarget target{
-      pass.out, sizes_.pass_bytes, pass.scratch, sizes_.scratch_bytes, kFrameAlignment, header_};
-  CFCK_TRY_ASSIGN(const device::Placed frames,
-                  start_encoding(queue_, tables_, pass.control, chunks, target));
+  const DeviceFrames run{chunks.size(), 0, sizes_.pass_bytes};
+  const DeviceEncodeTarget target{pass.out, pass.scratch, sizes_.scratch_bytes, kFrameAlignment,
+                                  header_};
+  CFCK_TRY_ASSIGN(const device::Placed frames, place_frames(pass.control, chunks.size()));
+  CFCK_TRY(start_encoding(queue_, tables_, pass.control, chunks, {&run, 1}, frames, target));
   CFCK_TRY(queue_.download(pass.results.first(frames.host.size()), frames.device));
   CFCK_TRY_ASSIGN(pass.mark, queue_.mark());
   return {};

@@ -110,7 +110,6 @@ class DeviceEncoder {
   class Look;
 
   std::size_t room_bytes(std::uint64_t n_bytes) const;
-  codec::ChunkInfo chunk_info(const EncodePlan& plan, std::uint64_t chunk) const;
   // Waits for the next pass, and has those behind it begin.
   Result<void> advance(const EncodePlan& plan);
   std::vector<Waiting> next_chunks();

@@ -12,6 +12,8 @@
 namespace cfck::encode {
 namespace {
 
+constexpr char kNoRoom[] = "a device has no room for the descriptions of chunks";
+
 // Descriptions that kernels get, in the control memory.
 struct Described {
   device::Placed frames;
@@ -31,27 +33,35 @@ T* on_host(const device::Placed& placed) {
   return reinterpret_cast<T*>(placed.host.data());
 }
 
-Result<Described> describe(device::SlotMemory& control, std::span<const DeviceChunk> chunks) {
-  const auto frames = control.take(chunks.size() * sizeof(device::Frame));
-  const auto places = control.take((chunks.size() + 1) * sizeof(std::uint64_t));
+Result<Described> describe(device::SlotMemory& control, std::span<const DeviceChunk> chunks,
+                           std::span<const DeviceFrames> runs, const device::Placed& frames) {
+  const auto places = control.take(chunks.size() * sizeof(std::uint64_t));
   const auto list = control.take(chunks.size() * sizeof(codec::DeviceEncodeChunk));
   const auto counters = control.take((device::kKernels + 1) * sizeof(std::uint32_t));
-  if (!frames || !places || !list || !counters) {
-    return internal_error("a device has no room for the descriptions of chunks");
+  if (!places || !list || !counters) {
+    return internal_error(kNoRoom);
   }
   std::ranges::fill(places->host, std::byte{0});
   std::ranges::fill(counters->host, std::byte{0});
-  on_host<std::uint64_t>(*places)[0] = 1;
   std::uint32_t n_pieces = 0;
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    device::Frame frame;
-    frame.first_piece = n_pieces;
-    n_pieces += static_cast<std::uint32_t>(
-        ceil_div(chunks[i].most_bytes, std::uint64_t{device::kHashPieceBytes}));
-    on_host<device::Frame>(*frames)[i] = frame;
-    on_host<codec::DeviceEncodeChunk>(*list)[i] = {chunks[i].values, chunks[i].plan.n_values};
+  std::size_t i = 0;
+  for (const DeviceFrames& run : runs) {
+    on_host<std::uint64_t>(*places)[i] = run.begin + 1;
+    for (const std::size_t end = i + run.n_chunks; i < end; ++i) {
+      device::Frame frame;
+      frame.first_piece = n_pieces;
+      n_pieces += static_cast<std::uint32_t>(
+          ceil_div(chunks[i].most_bytes, std::uint64_t{device::kHashPieceBytes}));
+      on_host<device::Frame>(frames)[i] = frame;
+      on_host<codec::DeviceEncodeChunk>(*list)[i] = {
+          .values = chunks[i].values,
+          .end = run.end,
+          .n_values = chunks[i].plan.n_values,
+          .is_last = i + 1 == end ? 1u : 0u,
+      };
+    }
   }
-  return Described{*frames, *places, *list, *counters, n_pieces};
+  return Described{frames, *places, *list, *counters, n_pieces};
 }
 
 // Returns the end of the chunks from `begin` on that have one kernel.
@@ -76,7 +86,6 @@ device::Launch encode_launch(const DeviceEncodeTables& tables, const Described& 
   batch.frames = on_device<device::Frame>(described.frames) + begin;
   batch.places = on_device<std::uint64_t>(described.places) + begin;
   batch.out = reinterpret_cast<std::uint8_t*>(target.out);
-  batch.out_bytes = target.out_bytes;
   batch.next = on_device<std::uint32_t>(described.counters) + 1 + number;
   batch.memory = reinterpret_cast<std::uint8_t*>(target.scratch);
   batch.costs = tables.costs;
@@ -117,11 +126,16 @@ Result<void> DeviceEncodeTables::keep(device::Queue& queue) {
   return {};
 }
 
-Result<device::Placed> start_encoding(device::Queue& queue, const DeviceEncodeTables& tables,
-                                      device::SlotMemory& control,
-                                      std::span<const DeviceChunk> chunks,
-                                      const DeviceEncodeTarget& target) {
-  CFCK_TRY_ASSIGN(const Described described, describe(control, chunks));
+Result<device::Placed> place_frames(device::SlotMemory& control, std::size_t n_chunks) {
+  const auto frames = control.take(n_chunks * sizeof(device::Frame));
+  return frames ? Result<device::Placed>(*frames) : internal_error(kNoRoom);
+}
+
+Result<void> start_encoding(device::Queue& queue, const DeviceEncodeTables& tables,
+                            device::SlotMemory& control, std::span<const DeviceChunk> chunks,
+                            std::span<const DeviceFrames> runs, const device::Placed& frames,
+                            const DeviceEncodeTarget& target) {
+  CFCK_TRY_ASSIGN(const Described described, describe(control, chunks, runs, frames));
   CFCK_TRY(queue.upload(control.device(), control.filled()));
   std::size_t n_launches = 0;
   for (std::size_t begin = 0; begin < chunks.size();) {
@@ -133,7 +147,7 @@ Result<device::Placed> start_encoding(device::Queue& queue, const DeviceEncodeTa
   if (target.header) {
     CFCK_TRY(queue.launch(hash_launch(described, chunks, target)));
   }
-  return described.frames;
+  return {};
 }
 
 }  // namespace cfck::encode

@@ -36,10 +36,17 @@ struct DeviceEncodeTables {
   Result<void> keep(device::Queue& queue);
 };
 
+// Chunks whose frames go one behind the other, and the part of the memory for frames that they
+// have.
+struct DeviceFrames {
+  std::size_t n_chunks = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
 // Where frames go, and how.
 struct DeviceEncodeTarget {
   std::byte* out = nullptr;
-  std::uint64_t out_bytes = 0;
   std::byte* scratch = nullptr;   // of the blocks that encode
   std::size_t scratch_bytes = 0;  // enough for a block of each chunk
   std::uint32_t alignment = 1;
@@ -52,12 +59,16 @@ constexpr std::size_t encode_control_bytes(std::size_t n_chunks) {
   return n_chunks * (sizeof(device::Frame) + 2 * sizeof(std::uint64_t) + 24) + 4096;
 }
 
-// Asks the queue for all of it, in its lane, and returns the frames, in the order of the chunks.
-// Requires: chunks of one kernel follow one another; `control` was cleared. What is in `control`
-// already is uploaded, too. Errors: those of device::Queue.
-Result<device::Placed> start_encoding(device::Queue& queue, const DeviceEncodeTables& tables,
-                                      device::SlotMemory& control,
-                                      std::span<const DeviceChunk> chunks,
-                                      const DeviceEncodeTarget& target);
+// Takes control memory for the frames of so many chunks, in their order. Errors: kInternal where it
+// is too little.
+Result<device::Placed> place_frames(device::SlotMemory& control, std::size_t n_chunks);
+
+// Asks the queue for all of it, in its lane, and fills in `frames`. `runs` are all chunks.
+// Requires: chunks of one kernel follow one another; `control` was cleared before `frames` were
+// placed. What is in it already is uploaded, too. Errors: those of device::Queue.
+Result<void> start_encoding(device::Queue& queue, const DeviceEncodeTables& tables,
+                            device::SlotMemory& control, std::span<const DeviceChunk> chunks,
+                            std::span<const DeviceFrames> runs, const device::Placed& frames,
+                            const DeviceEncodeTarget& target);
 
 }  // namespace cfck::encode

@@ -4,17 +4,9 @@
 
 #include "encode/record/chunks.hpp"
 #include "encode/trial/against_base.hpp"
+#include "encode/trial/for_device.hpp"
 
 namespace cfck::encode {
-namespace {
-
-// Whether chunks of a candidate are those that a DeviceEncoder makes in advance.
-bool is_made_by_device(const Candidate& candidate) {
-  return candidate.codec == CodecId::kLossless && candidate.entropy == EntropyId::kRans &&
-         candidate.lossy == nullptr;
-}
-
-}  // namespace
 
 RecordEncoder::RecordEncoder(RecordSink& sink, const FrameCosts& costs, unsigned threads)
     : sink_(sink), costs_(costs), executor_(std::make_unique<Executor>(threads)) {}
@@ -165,7 +157,7 @@ Result<void> RecordEncoder::submit_raw(const SharedRecord& record) {
 
 Result<void> RecordEncoder::submit_coded(const SharedRecord& record, std::uint64_t chunk) {
   std::optional<MadeChunk> made;
-  if (device_ != nullptr && is_made_by_device(record->candidate)) {
+  if (device_ != nullptr && may_be_of_device(record->candidate)) {
     CFCK_TRY_ASSIGN(made, device_->take(record->number, chunk, record->plan));
   }
   return executor_->submit(

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "encode/trial/against_base.hpp"
+#include "encode/trial/for_device.hpp"
 
 namespace cfck::encode {
 namespace {
@@ -181,10 +182,8 @@ Result<std::optional<SingleChoice>> choose_lossless(const EncodePlan& plan, cons
                                                     WorkerMemory& memory) {
   std::optional<SingleChoice> choice;
   CFCK_TRY_ASSIGN(const Candidates candidates, candidates_for(plan, costs, memory));
-  const Candidate& first = candidates.list.front();
-  const bool is_alone = candidates.list.size() == 1 && first.lossy == nullptr &&
-                        first.codec == CodecId::kLossless && first.entropy == EntropyId::kRans;
-  if (!is_alone || may_prefer_zstd(plan, payload_bytes, plan.geometry.n_elems)) {
+  if (!may_be_of_device(candidates) ||
+      may_prefer_zstd(plan, payload_bytes, plan.geometry.n_elems)) {
     return choice;
   }
   const std::uint64_t stored_bytes = costs.chunk(plan.geometry, payload_bytes);
@@ -193,7 +192,7 @@ Result<std::optional<SingleChoice>> choose_lossless(const EncodePlan& plan, cons
     return choice;
   }
   choice.emplace();
-  choice->candidate = first;
+  choice->candidate = candidates.list.front();
   choice->reason = candidates.reason;
   choice->digest = digest_of_leaves(plan.on_device->leaves);
   return choice;

@@ -210,6 +210,12 @@ class CFCK_API WriterDevice {
   std::unique_ptr<Impl> impl_;
 };
 
+// A tensor that becomes a message.
+struct MessageTensor {
+  DType dtype = DType::kU8;
+  Shape shape;
+};
+
 // Encodes tensors of a device as messages in its memory: those that encode_message() gives for
 // equal tensors of the host, byte for byte. The caller owns all memory. Not thread-safe; several
 // may be in use at the same time, also on one device.
@@ -221,9 +227,15 @@ class CFCK_API WriterDevice {
 //   CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, encoder.finish());
 class CFCK_API Encoder {
  public:
-  // Errors: those of availability(), and those of max_message_bytes().
+  // Memory for as many blocks as a device of 132 multiprocessors holds, with chunks of BF16.
+  static constexpr std::size_t kScratchBytes = std::size_t{240} << 20;
+
+  // One message, or several that are made at once: many small ones as fast as a large one. Errors:
+  // those of availability(), and those of max_message_bytes().
   static Result<Encoder> plan(const MessageOptions& options, DType dtype, const Shape& shape,
-                              int device, EncodeLimits limits = {});
+                              int device, EncodeLimits limits = {.scratch_bytes = kScratchBytes});
+  static Result<Encoder> plan(const MessageOptions& options, std::span<const MessageTensor> tensors,
+                              int device, EncodeLimits limits = {.scratch_bytes = kScratchBytes});
   // Waits for what is under way.
   ~Encoder();
   Encoder(Encoder&&) noexcept;
@@ -232,9 +244,15 @@ class CFCK_API Encoder {
   // Whether the device is tried at all: otherwise the host encodes, as with a maximum error, and
   // finish() takes as long as that.
   bool tries_device() const;
+  // Memory of the device for all messages, each of which has max_message_bytes() of it, from a
+  // multiple of 256 on. Of a single message it is at least that much.
+  std::uint64_t out_bytes() const;
+  // Requires: i is less than the number of messages.
+  std::uint64_t offset_of(std::size_t i) const;
   // Memory of the device, and of the host, both at addresses that are multiples of 256; copies are
   // fastest to pinned memory. Beside EncodeLimits::scratch_bytes, which is all that a long message
-  // takes of the device, some kilobytes and 130 bytes for each chunk.
+  // takes of the device, some kilobytes, 130 bytes for each chunk, and up to 34 kilobytes for each
+  // message.
   std::size_t workspace_bytes() const;
   std::size_t staging_bytes() const;
 
@@ -246,15 +264,21 @@ class CFCK_API Encoder {
   // and for a second call; kIo and kOutOfMemory of the driver.
   Result<void> enqueue(const void* values, void* out, void* workspace, MutableBytes staging,
                        Stream stream);
+  // The same for several messages: `values` of each tensor, `out` of out_bytes().
+  Result<void> enqueue(std::span<const void* const> values, void* out, void* workspace,
+                       MutableBytes staging, Stream stream);
   // Waits, and returns the length of the message. What the device does not encode (EncodeSummary)
   // makes the whole message the host's: values are copied there and the message back, now. Errors:
-  // as enqueue(); kInvalidArgument before it; those of encode_message().
+  // as enqueue(); kInvalidArgument before it, and for several messages; those of encode_message().
   Result<std::uint64_t> finish();
+  // The same for several messages, whose lengths it returns.
+  Result<std::vector<std::uint64_t>> finish_all();
 
   // Who has encoded the tensors so far.
   EncodeSummary summary() const;
 
  private:
+  struct CFCK_LOCAL Part;
   struct CFCK_LOCAL Impl;
   struct CFCK_LOCAL Cancelling;
   explicit Encoder(std::unique_ptr<Impl> impl);

@@ -11,20 +11,23 @@
 #include "cfck/cuda.hpp"
 #include "cuda/host/cuda_device.hpp"
 #include "encode/device/encode_batch.hpp"
-#include "encode/trial/choose_candidate.hpp"
-#include "encode/trial/probes.hpp"
-#include "message/chunk_encode.hpp"
-#include "message/layout.hpp"
+#include "message/device/planned_message.hpp"
 #include "message/plan.hpp"
 
 namespace cfck::cuda {
 namespace {
 
-using message::Header;
+using message::PlannedMessage;
 
 constexpr std::size_t kAlignment = 256;
-// A message of no other chunks: a whole frame, its counter, and what launches take.
-constexpr std::size_t kMessageBytes = 4096;
+// Control memory for a message: its whole frame, its description, two copies and its header.
+constexpr std::size_t kControlOfMessage = sizeof(device::Frame) + sizeof(device::Message) +
+                                          2 * sizeof(device::Copy) + message::kFixedBytes +
+                                          8 * message::kMaxRank + message::kTableFixedBytes;
+// And for what launches take, and what alignment costs.
+constexpr std::size_t kControlOfLaunches = 4096;
+
+constexpr char kNoRoom[] = "a device has no room for the descriptions of messages";
 
 std::size_t rounded_up(std::size_t n_bytes) { return ceil_div(n_bytes, kAlignment) * kAlignment; }
 
@@ -32,53 +35,83 @@ bool is_aligned(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address) % kAlignment == 0;
 }
 
-// A source of the values, for plans and for the host.
-class ValuesOnDevice final : public ByteSource {
- public:
-  ValuesOnDevice(CudaDevice& device, std::uint64_t n_bytes) : device_(device), n_bytes_(n_bytes) {}
+template <class T>
+T* on_device(const device::Placed& placed) {
+  return reinterpret_cast<T*>(placed.device);
+}
 
-  void set(const void* values) { values_ = static_cast<const std::byte*>(values); }
-  const std::byte* values() const { return values_; }
-  std::uint64_t size() const override { return n_bytes_; }
-  Result<void> read_at(std::uint64_t offset_bytes, MutableBytes out) const override {
-    return copy_to_host(device_, out, values_ + offset_bytes);
+// Copies of bytes on the device, all in one launch.
+class CopyList {
+ public:
+  void add(const std::byte* from, std::byte* to, std::uint64_t n_bytes) {
+    if (n_bytes == 0) {
+      return;
+    }
+    copies_.push_back({.from = reinterpret_cast<const std::uint8_t*>(from),
+                       .to = reinterpret_cast<std::uint8_t*>(to),
+                       .n_bytes = n_bytes,
+                       .first_piece = n_pieces_});
+    n_pieces_ +=
+        static_cast<std::uint32_t>(ceil_div(n_bytes, std::uint64_t{device::kCopyPieceBytes}));
   }
-  std::string name() const override { return "<device memory>"; }
+  // Puts the list in control memory that is not uploaded yet.
+  bool place(device::SlotMemory& control) {
+    placed_ = control.take(copies_.size() * sizeof(device::Copy));
+    if (placed_) {
+      std::memcpy(placed_->host.data(), copies_.data(), placed_->host.size());
+    }
+    return placed_.has_value();
+  }
+  Result<void> launch(device::Queue& queue) const {
+    const device::Copies all{on_device<device::Copy>(*placed_),
+                             static_cast<std::uint32_t>(copies_.size()), n_pieces_};
+    return queue.launch(device::launch_of(device::Kernel::kCopyBytes, n_pieces_, all));
+  }
 
  private:
-  CudaDevice& device_;
-  const std::uint64_t n_bytes_;
-  const std::byte* values_ = nullptr;
+  std::vector<device::Copy> copies_;
+  std::optional<device::Placed> placed_;
+  std::uint32_t n_pieces_ = 0;
 };
 
 }  // namespace
 
+// A message, and where it is.
+struct Encoder::Part {
+  PlannedMessage message;
+  std::uint64_t at = 0;  // in the memory for messages
+  // Among those of all messages that the device is tried for.
+  std::size_t first_chunk = 0;
+  std::size_t first_values_at = 0;
+
+  Part(CudaDevice& device, const MessageTensor& tensor, const message::Header& header)
+      : message(device, tensor.dtype, tensor.shape, header) {}
+};
+
 // Members go in the opposite order: the queue is waited for before anything that it uses is gone.
 struct Encoder::Impl {
-  Impl(CudaDevice& on, int device_number, const MessageOptions& message_options, DType of,
-       Shape with_shape, const Header& made_header)
-      : device(on),
-        number(device_number),
-        options(message_options),
-        dtype(of),
-        shape(std::move(with_shape)),
-        header(made_header),
-        source(on, made_header.n_bytes) {}
+  Impl(CudaDevice& on, int device_number, const MessageOptions& message_options)
+      : device(on), number(device_number), options(message_options) {}
   ~Impl() { cancel(); }
 
-  Result<void> prepare(const EncodeLimits& limits);
-  Result<void> check(const void* values, const void* out, const void* workspace,
+  Result<void> plan(std::span<const MessageTensor> tensors, const EncodeLimits& limits);
+  Result<void> check(std::span<const void* const> values, const void* out, const void* workspace,
                      MutableBytes staging, Stream stream) const;
+  // What the device is told of the messages that it makes.
+  struct Messages {
+    const device::Message* list = nullptr;
+    device::Frame* wholes = nullptr;
+    std::uint32_t* counter = nullptr;  // of pieces that are hashed
+    std::uint32_t n_pieces = 0;
+  };
+
   Result<void> start(std::byte* workspace, MutableBytes staging);
-  std::uint64_t payloads_at() const {
-    return header.size() + (n_chunks() > 1 ? message::table_bytes(n_chunks()) : 0);
-  }
-  Result<void> upload_header(MutableBytes staging);
-  Result<void> seal(const device::Placed& whole, const device::Placed& frames,
-                    std::uint32_t* counter);
-  Result<std::optional<std::uint64_t>> made_on_device();
-  Result<bool> is_what_the_host_makes(std::uint64_t n_bytes);
-  Result<std::uint64_t> make_on_host();
+  Result<CopyList> describe_copies(std::byte* gathered);
+  Result<Messages> describe_messages(const device::Placed& frames);
+  Result<void> seal(const Messages& messages);
+  // The length of a message that the device has made; nothing where it has not.
+  Result<std::optional<std::uint64_t>> length_on_device(Part& part);
+  Result<std::uint64_t> make_on_host(const Part& part);
   void cancel() noexcept {
     if (queue) {
       queue->wait_for_all();
@@ -86,25 +119,25 @@ struct Encoder::Impl {
     }
   }
 
-  std::uint64_t n_chunks() const { return chunks.size(); }
+  bool tries_device() const { return !by_kernel.empty(); }
   std::size_t control_bytes() const {
-    return rounded_up(encode::encode_control_bytes(n_chunks()) + kMessageBytes);
+    return rounded_up(encode::encode_control_bytes(n_chunks) +
+                      by_kernel.size() * (kControlOfMessage + 4 * device::kAlignment) +
+                      kControlOfLaunches);
   }
-  std::size_t first_bytes() const {
-    return rounded_up(encode::probed_elems(plan) * bits_per_element(dtype) / 8);
+  std::size_t result_bytes() const {
+    return rounded_up(n_chunks * sizeof(device::Frame)) + first_values_bytes;
   }
-  std::size_t header_bytes() const { return rounded_up(payloads_at()); }
 
   CudaDevice& device;
   const int number;
   const MessageOptions options;
-  const DType dtype;
-  const Shape shape;
-  const Header header;
-  ValuesOnDevice source;
-  encode::EncodePlan plan;
-  std::vector<encode::DeviceChunk> chunks;  // empty: the host encodes
+  std::vector<std::unique_ptr<Part>> parts;
+  std::vector<Part*> by_kernel;  // those that the device is tried for, each kernel's together
+  std::size_t n_chunks = 0;      // of these
+  std::uint64_t out_bytes = 0;
   std::size_t scratch_bytes = 0;
+  std::size_t first_values_bytes = 0;
   encode::DeviceEncodeTables tables;
   encode::WorkerMemory memory;
   EncodeSummary counts;
@@ -117,61 +150,69 @@ struct Encoder::Impl {
   std::unique_ptr<device::Queue> queue;
 };
 
-// Lists the chunks where the device may encode them: what the values say of it comes later.
-Result<void> Encoder::Impl::prepare(const EncodeLimits& limits) {
-  CFCK_TRY_ASSIGN(encode::TensorChoice choice, message::choose(options, dtype, shape));
-  if (header.n_elems == 0 || choice.codec == CodecChoice::kRaw || choice.is_lossy()) {
-    return {};
-  }
-  message::plan_values({dtype, shape, source,
-                        message::chunk_elems_for(options, dtype, shape, header.n_elems, choice),
-                        options.entropy, options.level},
-                       plan);
-  plan.choice = std::move(choice);
-  if (encode::exact_codec(plan.choice.codec) != CodecId::kLossless ||
-      !encode::has_one_stage(plan, EntropyId::kRans)) {
-    return {};
-  }
-  const codec::Encoder& encoder = *codec::find_encoder(CodecId::kLossless);
+Result<void> Encoder::Impl::plan(std::span<const MessageTensor> tensors,
+                                 const EncodeLimits& limits) {
   const std::size_t most_scratch = limits.scratch_bytes / kAlignment * kAlignment;
-  for (std::uint64_t chunk = 0; chunk < plan.geometry.n_chunks; ++chunk) {
-    codec::ChunkInfo info = encode::sampled_chunk_info(plan, chunk);
-    info.entropy = EntropyId::kRans;
-    const auto on_device = encoder.plan_for_device(info);
-    if (!on_device || on_device->memory_bytes > most_scratch) {
-      chunks.clear();
-      return {};
+  for (const MessageTensor& tensor : tensors) {
+    CFCK_TRY_ASSIGN(const message::Header header, message::header_for(tensor.dtype, tensor.shape));
+    Part& part = *parts.emplace_back(std::make_unique<Part>(device, tensor, header));
+    CFCK_TRY(part.message.prepare(options, most_scratch));
+    part.at = out_bytes;
+    out_bytes += rounded_up(part.message.most_bytes());
+    if (part.message.tries_device()) {
+      by_kernel.push_back(&part);
     }
-    chunks.push_back({nullptr, *on_device, plan.geometry.bytes_of(chunk)});
-    scratch_bytes = std::min<std::size_t>(scratch_bytes + on_device->memory_bytes, most_scratch);
   }
+  std::ranges::stable_sort(by_kernel, {}, [](const Part* part) {
+    return static_cast<int>(part->message.chunks().front().plan.kernel);
+  });
+  for (Part* const part : by_kernel) {
+    part->first_chunk = n_chunks;
+    part->first_values_at = first_values_bytes;
+    n_chunks += part->message.chunks().size();
+    first_values_bytes += device::aligned_bytes(part->message.first_bytes());
+    for (const encode::DeviceChunk& chunk : part->message.chunks()) {
+      scratch_bytes = std::min<std::size_t>(scratch_bytes + chunk.plan.memory_bytes, most_scratch);
+    }
+  }
+  first_values_bytes = rounded_up(first_values_bytes);
   scratch_bytes = rounded_up(scratch_bytes);
-  if (payloads_at() + message::kHashBytes > message::raw_message_bytes(header)) {
-    chunks.clear();  // a table alone is longer than the values
-  }
   return {};
 }
 
-Result<void> Encoder::Impl::check(const void* values, const void* to, const void* workspace,
-                                  MutableBytes staging, Stream stream) const {
+Result<void> Encoder::Impl::check(std::span<const void* const> values, const void* to,
+                                  const void* workspace, MutableBytes staging,
+                                  Stream stream) const {
   if (stream.device != number) {
     return invalid_argument("the stream is of the device cuda:" + std::to_string(stream.device) +
                             ", but cuda:" + std::to_string(number) + " is to encode");
   }
-  if (header.n_bytes != 0) {
-    CFCK_TRY(check_memory(device, values, "the memory of the tensor"));
+  if (values.size() != parts.size()) {
+    return invalid_argument("there are values of " + std::to_string(values.size()) +
+                            " tensors for " + std::to_string(parts.size()) + " messages");
   }
-  if (reinterpret_cast<std::uintptr_t>(values) % encode::device_value_bytes(dtype) != 0) {
-    return invalid_argument("the memory of the tensor is not aligned to its elements");
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const PlannedMessage& message = parts[i]->message;
+    const std::string what =
+        "the memory of the tensor" + (values.size() > 1 ? " number " + std::to_string(i) : "");
+    if (message.value_bytes() != 0) {
+      CFCK_TRY(check_memory(device, values[i], what.c_str()));
+    }
+    if (reinterpret_cast<std::uintptr_t>(values[i]) % encode::device_value_bytes(message.dtype()) !=
+        0) {
+      return invalid_argument(what + " is not aligned to its elements");
+    }
   }
-  CFCK_TRY(check_memory(device, to, "the memory for the message"));
-  if (chunks.empty()) {
+  if (out_bytes != 0) {
+    CFCK_TRY(check_memory(device, to, "the memory for the message"));
+  }
+  if (!tries_device()) {
     return {};
   }
   if (!is_aligned(workspace) || !is_aligned(staging.data())) {
     return invalid_argument("workspace and staging memory begin at multiples of 256");
   }
-  const std::size_t needed = control_bytes() + header_bytes() + control_bytes() + first_bytes();
+  const std::size_t needed = control_bytes() + result_bytes();
   if (staging.size() < needed) {
     return invalid_argument("the staging memory has " + std::to_string(staging.size()) +
                             " bytes and needs " + std::to_string(needed));
@@ -179,140 +220,132 @@ Result<void> Encoder::Impl::check(const void* values, const void* to, const void
   return check_memory(device, workspace, "the workspace");
 }
 
-// The staging memory has descriptions, the header, results and the first values, one after another.
+// The workspace has control memory, the first values of all tensors, and memory of the blocks.
 Result<void> Encoder::Impl::start(std::byte* workspace, MutableBytes staging) {
   CFCK_TRY(tables.keep(*queue));
   control.emplace(staging.first(control_bytes()), workspace);
-  results = staging.subspan(control_bytes() + header_bytes(), control_bytes());
-  first_values = staging.subspan(2 * control_bytes() + header_bytes());
-  CFCK_TRY(upload_header(staging.subspan(control_bytes(), header_bytes())));
-  const auto whole = control->take(sizeof(device::Frame));
-  const auto counter = control->take(sizeof(std::uint32_t));
-  if (!whole || !counter) {
-    return internal_error("a device has no room for the description of a message");
+  results = staging.subspan(control_bytes(), n_chunks * sizeof(device::Frame));
+  first_values =
+      staging.subspan(control_bytes() + result_bytes() - first_values_bytes, first_values_bytes);
+  std::byte* const gathered = workspace + control_bytes();
+  std::vector<encode::DeviceChunk> chunks;
+  std::vector<encode::DeviceFrames> runs;
+  for (const Part* const part : by_kernel) {
+    const PlannedMessage& message = part->message;
+    chunks.insert(chunks.end(), message.chunks().begin(), message.chunks().end());
+    runs.push_back({message.chunks().size(), part->at + message.payloads_at(),
+                    part->at + message.most_bytes() - message::kHashBytes});
   }
-  const device::Frame none;
-  std::memcpy(whole->host.data(), &none, sizeof(none));
-  std::ranges::fill(counter->host, std::byte{0});
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    chunks[i].values = source.values() + i * plan.geometry.chunk_bytes;
-  }
-  const encode::DeviceEncodeTarget target{
-      out + payloads_at(),
-      message::raw_message_bytes(header) - message::kHashBytes - payloads_at(),
-      workspace + control_bytes(),
-      scratch_bytes,
-      1,
-      std::nullopt};
-  CFCK_TRY_ASSIGN(const device::Placed frames,
-                  encode::start_encoding(*queue, tables, *control, chunks, target));
-  CFCK_TRY(seal(*whole, frames, reinterpret_cast<std::uint32_t*>(counter->device)));
-  results = results.first(frames.host.size());
+  CFCK_TRY_ASSIGN(const device::Placed frames, encode::place_frames(*control, n_chunks));
+  CFCK_TRY_ASSIGN(const Messages messages, describe_messages(frames));
+  CFCK_TRY_ASSIGN(const CopyList copies, describe_copies(gathered));
+  const encode::DeviceEncodeTarget target{out, gathered + first_values_bytes, scratch_bytes, 1,
+                                          std::nullopt};
+  CFCK_TRY(encode::start_encoding(*queue, tables, *control, chunks, runs, frames, target));
+  CFCK_TRY(copies.launch(*queue));
+  CFCK_TRY(seal(messages));
   CFCK_TRY(queue->download(results, frames.device));
-  first_values = first_values.first(encode::probed_elems(plan) * bits_per_element(dtype) / 8);
-  return queue->download(first_values, source.values());
+  return queue->download(first_values, gathered);
 }
 
-// All that does not depend on the values.
-Result<void> Encoder::Impl::upload_header(MutableBytes staging) {
-  Header coded = header;
-  coded.codec = CodecId::kLossless;
-  coded.entropy = EntropyId::kRans;
-  coded.has_table = n_chunks() > 1;
-  message::write_header(coded, staging.data());
-  if (coded.has_table) {
-    std::byte* const table = staging.data() + header.size();
-    detail::store<std::uint32_t>(table, static_cast<std::uint32_t>(plan.geometry.chunk_elems));
-    detail::store<std::uint32_t>(table + 4, 0);
-  }
-  const std::size_t n_bytes =
-      header.size() + (coded.has_table ? message::kTableFixedBytes : std::size_t{0});
-  return queue->upload(out, staging.first(n_bytes));
-}
-
-Result<void> Encoder::Impl::seal(const device::Placed& whole, const device::Placed& frames,
-                                 std::uint32_t* counter) {
-  device::Message message;
-  message.payloads = reinterpret_cast<const device::Frame*>(frames.device);
-  message.whole = reinterpret_cast<device::Frame*>(whole.device);
-  message.memory = reinterpret_cast<std::uint8_t*>(out);
-  message.most_bytes = message::raw_message_bytes(header) - message::kHashBytes;
-  message.table_at = static_cast<std::uint32_t>(header.size() + message::kTableFixedBytes);
-  message.payloads_at = static_cast<std::uint32_t>(payloads_at());
-  message.n_payloads = static_cast<std::uint32_t>(n_chunks());
-  message.has_table = n_chunks() > 1 ? 1 : 0;
-  CFCK_TRY(queue->launch(device::launch_of(device::Kernel::kSealMessage, 1, message)));
-  device::Frames hashed;
-  hashed.frames = message.whole;
-  hashed.memory = message.memory;
-  hashed.next = counter;
-  hashed.n_frames = 1;
-  hashed.n_pieces = static_cast<std::uint32_t>(
-      ceil_div(message::raw_message_bytes(header), std::uint64_t{device::kHashPieceBytes}));
-  CFCK_TRY(queue->launch(device::launch_of(device::Kernel::kHashFrames, hashed.n_pieces, hashed)));
-  message.is_hashed = 1;
-  return queue->launch(device::launch_of(device::Kernel::kSealMessage, 1, message));
-}
-
-// Returns the length of the message if the device has made it.
-Result<std::optional<std::uint64_t>> Encoder::Impl::made_on_device() {
-  std::optional<std::uint64_t> made;
-  // The host reads the values from another stream: what writes them must be done.
-  CFCK_TRY_ASSIGN(const std::uint64_t mark, queue->mark());
-  CFCK_TRY(queue->wait(mark));
-  if (chunks.empty()) {
-    return made;
-  }
-  std::uint64_t n_payloads = 0;
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    device::Frame frame;
-    std::memcpy(&frame, results.data() + i * sizeof(frame), sizeof(frame));
-    if (frame.n_bytes == 0) {
-      return made;
+// Copies of headers to their messages, and of first values to where they are together.
+Result<CopyList> Encoder::Impl::describe_copies(std::byte* gathered) {
+  CopyList copies;
+  for (const Part* const part : by_kernel) {
+    const PlannedMessage& message = part->message;
+    const auto header = control->take(message.header_bytes());
+    if (!header) {
+      return internal_error(kNoRoom);
     }
-    n_payloads += frame.n_bytes;
+    message.write_header(header->host.data());
+    copies.add(header->device, out + part->at, message.header_bytes());
+    copies.add(message.values(), gathered + part->first_values_at, message.first_bytes());
   }
-  CFCK_TRY_ASSIGN(const bool is_right, is_what_the_host_makes(n_payloads));
+  return copies.place(*control) ? Result<CopyList>(std::move(copies)) : internal_error(kNoRoom);
+}
+
+Result<Encoder::Impl::Messages> Encoder::Impl::describe_messages(const device::Placed& frames) {
+  const auto list = control->take(by_kernel.size() * sizeof(device::Message));
+  const auto wholes = control->take(by_kernel.size() * sizeof(device::Frame));
+  const auto counter = control->take(sizeof(std::uint32_t));
+  if (!list || !wholes || !counter) {
+    return internal_error(kNoRoom);
+  }
+  std::ranges::fill(counter->host, std::byte{0});
+  Messages messages{on_device<device::Message>(*list), on_device<device::Frame>(*wholes),
+                    on_device<std::uint32_t>(*counter)};
+  for (std::size_t i = 0; i < by_kernel.size(); ++i) {
+    const Part& part = *by_kernel[i];
+    const PlannedMessage& planned = part.message;
+    device::Frame whole;
+    whole.at = part.at;
+    whole.first_piece = messages.n_pieces;
+    messages.n_pieces += static_cast<std::uint32_t>(
+        ceil_div(planned.most_bytes(), std::uint64_t{device::kHashPieceBytes}));
+    device::Message message;
+    message.payloads = on_device<device::Frame>(frames) + part.first_chunk;
+    message.whole = messages.wholes + i;
+    message.most_bytes = planned.most_bytes() - message::kHashBytes;
+    message.table_at = static_cast<std::uint32_t>(planned.table_at());
+    message.n_payloads = static_cast<std::uint32_t>(planned.chunks().size());
+    std::memcpy(wholes->host.data() + i * sizeof(whole), &whole, sizeof(whole));
+    std::memcpy(list->host.data() + i * sizeof(message), &message, sizeof(message));
+  }
+  return messages;
+}
+
+// Puts the lengths of payloads in the messages, and their hashes at their ends.
+Result<void> Encoder::Impl::seal(const Messages& messages) {
+  const auto n = static_cast<std::uint32_t>(by_kernel.size());
+  auto* const all = reinterpret_cast<std::uint8_t*>(out);
+  device::Messages sealed{messages.list, all, n, 0};
+  CFCK_TRY(queue->launch(device::launch_of(device::Kernel::kSealMessages, n, sealed)));
+  device::Frames hashed;
+  hashed.frames = messages.wholes;
+  hashed.memory = all;
+  hashed.next = messages.counter;
+  hashed.n_frames = n;
+  hashed.n_pieces = messages.n_pieces;
+  CFCK_TRY(queue->launch(device::launch_of(device::Kernel::kHashFrames, hashed.n_pieces, hashed)));
+  sealed.is_hashed = 1;
+  return queue->launch(device::launch_of(device::Kernel::kSealMessages, n, sealed));
+}
+
+// A chunk that is left to the host makes the whole message the host's.
+Result<std::optional<std::uint64_t>> Encoder::Impl::length_on_device(Part& part) {
+  std::optional<std::uint64_t> length;
+  PlannedMessage& message = part.message;
+  if (!message.tries_device()) {
+    return length;
+  }
+  std::uint64_t n_payload_bytes = 0;
+  for (std::size_t i = 0; i < message.chunks().size(); ++i) {
+    device::Frame frame;
+    std::memcpy(&frame, results.data() + (part.first_chunk + i) * sizeof(frame), sizeof(frame));
+    if (frame.n_bytes == 0) {
+      return length;
+    }
+    n_payload_bytes += frame.n_bytes;
+  }
+  const ByteView first = ByteView(first_values).subspan(part.first_values_at);
+  CFCK_TRY_ASSIGN(
+      const bool is_right,
+      message.is_that_of_the_host(n_payload_bytes, first.first(message.first_bytes()), memory));
   if (is_right) {
-    made = payloads_at() + n_payloads + message::kHashBytes;
+    length = message.payloads_at() + n_payload_bytes + message::kHashBytes;
   }
-  return made;
+  return length;
 }
 
-Result<bool> Encoder::Impl::is_what_the_host_makes(std::uint64_t n_payloads) {
-  encode::DeviceTensor known;
-  known.n_bytes = header.n_bytes;
-  known.first_bytes.assign(first_values.begin(), first_values.end());
-  plan.on_device = &known;
-  const encode::FrameCosts costs = message::costs_of_chunks(header.size() + message::kHashBytes);
-  if (n_chunks() == 1) {
-    CFCK_TRY_ASSIGN(const std::optional<encode::SingleChoice> choice,
-                    encode::choose_lossless(plan, costs, n_payloads, memory));
-    return choice.has_value() && n_payloads < header.n_bytes;
-  }
-  CFCK_TRY_ASSIGN(const encode::Candidates candidates, encode::candidates_for(plan, costs, memory));
-  const encode::Candidate& first = candidates.list.front();
-  return candidates.list.size() == 1 && first.lossy == nullptr &&
-         first.codec == CodecId::kLossless && first.entropy == EntropyId::kRans &&
-         payloads_at() + n_payloads + message::kHashBytes < message::raw_message_bytes(header);
-}
-
-Result<std::uint64_t> Encoder::Impl::make_on_host() {
-  std::vector<std::byte> values(header.n_bytes);
-  if (!values.empty()) {
-    CFCK_TRY(source.read_at(0, values));
-  }
-  std::vector<std::byte> message_bytes(message::raw_message_bytes(header));
-  MessageWorkspace workspace;
-  CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, encode_message(TensorView{dtype, shape, values},
-                                                              options, message_bytes, workspace));
-  CFCK_TRY(queue->upload(out, ByteView(message_bytes).first(n_bytes)));
+Result<std::uint64_t> Encoder::Impl::make_on_host(const Part& part) {
+  CFCK_TRY_ASSIGN(const std::vector<std::byte> made, part.message.of_host(options));
+  CFCK_TRY(queue->upload(out + part.at, made));
   CFCK_TRY_ASSIGN(const std::uint64_t mark, queue->mark());
   CFCK_TRY(queue->wait(mark));
-  return n_bytes;
+  return made.size();
 }
 
-// Ends what is under way unless told otherwise.
+// Waits for everything unless that is taken back.
 struct Encoder::Cancelling {
   ~Cancelling() {
     if (impl != nullptr) {
@@ -327,36 +360,47 @@ Encoder::~Encoder() = default;
 Encoder::Encoder(Encoder&&) noexcept = default;
 Encoder& Encoder::operator=(Encoder&&) noexcept = default;
 
-Result<Encoder> Encoder::plan(const MessageOptions& options, DType dtype, const Shape& shape,
+Result<Encoder> Encoder::plan(const MessageOptions& options, std::span<const MessageTensor> tensors,
                               int device, EncodeLimits limits) {
   return detail::run_guarded([&]() -> Result<Encoder> {
-    CFCK_TRY_ASSIGN(const Header header, message::header_for(dtype, shape));
     CFCK_TRY_ASSIGN(CudaDevice* const on, open_device(device));
-    auto impl = std::make_unique<Impl>(*on, device, options, dtype, shape, header);
-    CFCK_TRY(impl->prepare(limits));
+    auto impl = std::make_unique<Impl>(*on, device, options);
+    CFCK_TRY(impl->plan(tensors, limits));
     return Encoder(std::move(impl));
   });
 }
 
-bool Encoder::tries_device() const { return impl_ && !impl_->chunks.empty(); }
-
-std::size_t Encoder::workspace_bytes() const {
-  return tries_device() ? impl_->control_bytes() + impl_->scratch_bytes : 0;
+Result<Encoder> Encoder::plan(const MessageOptions& options, DType dtype, const Shape& shape,
+                              int device, EncodeLimits limits) {
+  return detail::run_guarded([&]() -> Result<Encoder> {
+    const MessageTensor tensor{dtype, shape};
+    return plan(options, {&tensor, 1}, device, limits);
+  });
 }
-std::size_t Encoder::staging_bytes() const {
-  return tries_device() ? 2 * impl_->control_bytes() + impl_->header_bytes() + impl_->first_bytes()
+
+bool Encoder::tries_device() const { return impl_ && impl_->tries_device(); }
+
+std::uint64_t Encoder::out_bytes() const { return impl_ ? impl_->out_bytes : 0; }
+std::uint64_t Encoder::offset_of(std::size_t i) const { return impl_->parts[i]->at; }
+std::size_t Encoder::workspace_bytes() const {
+  return tries_device() ? impl_->control_bytes() + impl_->first_values_bytes + impl_->scratch_bytes
                         : 0;
 }
+std::size_t Encoder::staging_bytes() const {
+  return tries_device() ? impl_->control_bytes() + impl_->result_bytes() : 0;
+}
 
-Result<void> Encoder::enqueue(const void* values, void* out, void* workspace, MutableBytes staging,
-                              Stream stream) {
+Result<void> Encoder::enqueue(std::span<const void* const> values, void* out, void* workspace,
+                              MutableBytes staging, Stream stream) {
   return detail::run_guarded([&]() -> Result<void> {
     if (!impl_ || impl_->is_enqueued) {
       return invalid_argument("the encoder has a message under way; call finish() first");
     }
     CFCK_TRY(impl_->check(values, out, workspace, staging, stream));
     CFCK_TRY_ASSIGN(impl_->queue, open_queue(impl_->device, stream.handle));
-    impl_->source.set(values);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      impl_->parts[i]->message.set_values(values[i]);
+    }
     impl_->out = static_cast<std::byte*>(out);
     Cancelling cancelling{impl_.get()};  // also where memory runs out
     if (tries_device()) {
@@ -368,21 +412,40 @@ Result<void> Encoder::enqueue(const void* values, void* out, void* workspace, Mu
   });
 }
 
-Result<std::uint64_t> Encoder::finish() {
-  return detail::run_guarded([&]() -> Result<std::uint64_t> {
+Result<void> Encoder::enqueue(const void* values, void* out, void* workspace, MutableBytes staging,
+                              Stream stream) {
+  return enqueue(std::span<const void* const>(&values, 1), out, workspace, staging, stream);
+}
+
+Result<std::vector<std::uint64_t>> Encoder::finish_all() {
+  return detail::run_guarded([&]() -> Result<std::vector<std::uint64_t>> {
     if (!impl_ || !impl_->is_enqueued) {
       return invalid_argument("there is no message under way; call enqueue() first");
     }
     impl_->is_enqueued = false;
     const Cancelling cancelling{impl_.get()};
-    CFCK_TRY_ASSIGN(std::optional<std::uint64_t> n_bytes, impl_->made_on_device());
-    const bool is_made = n_bytes.has_value();
-    if (!is_made) {
-      CFCK_TRY_ASSIGN(n_bytes, impl_->make_on_host());
+    // The host reads values from another stream: what writes them must be done.
+    CFCK_TRY_ASSIGN(const std::uint64_t mark, impl_->queue->mark());
+    CFCK_TRY(impl_->queue->wait(mark));
+    std::vector<std::uint64_t> lengths;
+    for (const auto& part : impl_->parts) {
+      CFCK_TRY_ASSIGN(std::optional<std::uint64_t> n_bytes, impl_->length_on_device(*part));
+      const bool is_made = n_bytes.has_value();
+      if (!is_made) {
+        CFCK_TRY_ASSIGN(n_bytes, impl_->make_on_host(*part));
+      }
+      (is_made ? impl_->counts.device_bytes : impl_->counts.host_bytes) +=
+          part->message.value_bytes();
+      lengths.push_back(*n_bytes);
     }
-    (is_made ? impl_->counts.device_bytes : impl_->counts.host_bytes) += impl_->header.n_bytes;
-    return *n_bytes;
+    return lengths;
   });
+}
+
+Result<std::uint64_t> Encoder::finish() {
+  CFCK_TRY_ASSIGN(const std::vector<std::uint64_t> lengths, finish_all());
+  return lengths.size() == 1 ? Result<std::uint64_t>(lengths.front())
+                             : invalid_argument("there are several messages; call finish_all()");
 }
 
 EncodeSummary Encoder::summary() const { return impl_ ? impl_->counts : EncodeSummary(); }

@@ -139,9 +139,9 @@ def keep_unsent(indices: int, values: int, decoded: int, n_sent: int, momentum: 
     """
 
 class MessageEncoder:
-    """Encodes a tensor in the memory of a device as a message there."""
+    """Encodes tensors in the memory of a device as messages there."""
 
-    def __init__(self, dtype: str, shape: Sequence[int], options: EncodeOptions, device: int, scratch_bytes: int) -> None: ...
+    def __init__(self, tensors: Sequence[tuple[str, Sequence[int]]], options: EncodeOptions, device: int, scratch_bytes: int) -> None: ...
 
     @property
     def tries_device(self) -> bool: ...
@@ -153,10 +153,14 @@ class MessageEncoder:
     def staging_bytes(self) -> int: ...
 
     @property
-    def most_bytes(self) -> int: ...
+    def out_bytes(self) -> int: ...
 
-    def run(self, values: int, out: int, out_bytes: int, workspace: int, staging: int, staging_bytes: int, stream: int) -> int:
-        """Returns the length of the message."""
+    @property
+    def offsets(self) -> list[int]:
+        """Where messages begin in the memory."""
+
+    def run(self, values: Sequence[int], out: int, out_bytes: int, workspace: int, staging: int, staging_bytes: int, stream: int) -> list[int]:
+        """Returns the lengths of the messages."""
 
 def max_message_bytes(dtype: str, shape: Sequence[int], options: EncodeOptions) -> int:
     """The most bytes that a message of the tensor has."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -16,17 +16,16 @@ from ._frameworks.numpy_arrays import NumpyFramework
 from ._frameworks.torch_modules import check_module, refuse_not_contiguous
 from ._frameworks.torch_tensors import TorchFramework, storage_ptr, storage_size
 from ._io.archive import Archive
-from ._io.message import decode_with, encode_with
 from ._io.model import load_into
 from ._io.module_versions import with_versions
 from ._io.patching import apply, patch
 from ._io.safe_open import safe_open
 from ._io.save import MakeCalibration, write_bytes, write_file
 from ._io.summary import SaveSummary
+from ._io.torch_messages import decode_message, encode_message, encode_messages
 from ._options.kinds import (
     LoadBytesOptions,
     LoadOptions,
-    MessageOptions,
     SaveBytesOptions,
     SaveOptions,
     StreamOptions,
@@ -36,8 +35,6 @@ from ._options.signatures import chosen, split_progress, takes
 from ._training.names import refuse_models_in_training
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
     from ._calibration.calibrate import calibrate
     from ._evaluation.evaluate import evaluate
 
@@ -50,6 +47,7 @@ __all__ = [
     "compressed",
     "decode_message",
     "encode_message",
+    "encode_messages",
     "evaluate",
     "load",
     "load_checkpoint",
@@ -437,49 +435,3 @@ def load_checkpoint(
     """
     reading = chosen(LoadOptions, options, fields)
     return load_tree(_KINDS, {"torch": _FRAMEWORK.check_device(device)}, filename, reading)
-
-
-@takes(MessageOptions)
-def encode_message(
-    tensor: torch.Tensor,
-    *,
-    out: Buffer | torch.Tensor | Literal["device"] | None = None,
-    options: MessageOptions | None = None,
-    **fields: Unpack[MessageOptions],
-) -> bytes | int | torch.Tensor:
-    """Encodes one tensor as bare bytes, without a file around it (cfck.encode_message).
-
-    Args:
-        tensor: of any dtype of files, on any device.
-        out: memory for the message, such as a torch.Tensor of uint8 with one dimension: at least
-            cfck.max_message_bytes(tensor) bytes, which do not overlap the tensor, on its device or
-            on the host. "device": a torch.Tensor of uint8 there is returned.
-        options: how to encode it: a dict.
-
-    Returns:
-        The message; with memory as ``out`` the number of its bytes there.
-
-    Raises:
-        CfckError, TypeError: as cfck.encode_message().
-    """
-    made: bytes | int | torch.Tensor = encode_with(
-        _FRAMEWORK, tensor, out, chosen(MessageOptions, options, fields)
-    )
-    return made
-
-
-def decode_message(data: Buffer | torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
-    """Verifies and decodes what encode_message() made, of whichever library.
-
-    Args:
-        data: the message and nothing else: bytes, anything with the buffer protocol, or a
-            torch.Tensor of uint8 with one dimension.
-        out: a tensor of the same dtype and shape on any device, to be filled and returned.
-
-    Returns:
-        ``out``, or a new tensor of the host.
-
-    Raises:
-        CfckError: as cfck.decode_message().
-    """
-    return decode_with(_FRAMEWORK, data, out)

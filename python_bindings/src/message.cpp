@@ -94,46 +94,64 @@ void decode_at(std::uintptr_t address, std::uint64_t n_bytes, std::uintptr_t out
   take(without_gil([&] { return decode_message(message, out, workspace()); }));
 }
 
-// An encoder of one message, with memory of the caller.
+// An encoder of messages that are made at once, with memory of the caller.
 class MessageEncoder {
  public:
-  MessageEncoder(const std::string& dtype_name, Dimensions shape, const EncodeOptions& given,
-                 int device, std::uint64_t scratch_bytes)
+  MessageEncoder(const std::vector<std::pair<std::string, Dimensions>>& tensors,
+                 const EncodeOptions& given, int device, std::uint64_t scratch_bytes)
       : device_(device) {
-    const TensorView tensor = tensor_at(dtype_name, std::move(shape), 0);
     const MessageOptions options = message_options(given);
-    most_bytes_ = take(max_message_bytes(options, tensor.dtype, tensor.shape));
+    std::vector<cuda::MessageTensor> planned;
+    for (const auto& [dtype_name, shape] : tensors) {
+      const TensorView tensor = tensor_at(dtype_name, shape, 0);
+      most_bytes_.push_back(take(max_message_bytes(options, tensor.dtype, tensor.shape)));
+      planned.push_back({tensor.dtype, tensor.shape});
+    }
     encoder_.emplace(take(without_gil([&] {
-      return cuda::Encoder::plan(options, tensor.dtype, tensor.shape, device,
-                                 {.scratch_bytes = scratch_bytes});
+      return cuda::Encoder::plan(options, planned, device, {.scratch_bytes = scratch_bytes});
     })));
   }
 
   bool tries_device() const { return encoder_->tries_device(); }
   std::size_t workspace_bytes() const { return encoder_->workspace_bytes(); }
   std::size_t staging_bytes() const { return encoder_->staging_bytes(); }
-  std::uint64_t most_bytes() const { return most_bytes_; }
+  // A single message needs nothing of what goes up to a multiple of 256.
+  std::uint64_t out_bytes() const {
+    return most_bytes_.size() == 1 ? most_bytes_.front() : encoder_->out_bytes();
+  }
+  std::vector<std::uint64_t> offsets() const {
+    std::vector<std::uint64_t> all;
+    for (std::size_t i = 0; i < most_bytes_.size(); ++i) {
+      all.push_back(encoder_->offset_of(i));
+    }
+    return all;
+  }
 
-  std::uint64_t run(std::uintptr_t values, std::uintptr_t out, std::uint64_t out_bytes,
-                    std::uintptr_t workspace, std::uintptr_t staging, std::uint64_t staging_bytes,
-                    std::uintptr_t stream) {
-    if (out_bytes < most_bytes_) {
-      raise(invalid_argument("the message may take " + std::to_string(most_bytes_) +
-                             " bytes, and there is space for " + std::to_string(out_bytes) +
+  std::vector<std::uint64_t> run(const std::vector<std::uintptr_t>& values, std::uintptr_t out,
+                                 std::uint64_t n_out, std::uintptr_t workspace,
+                                 std::uintptr_t staging, std::uint64_t staging_bytes,
+                                 std::uintptr_t stream) {
+    if (n_out < out_bytes()) {
+      raise(invalid_argument("the message may take " + std::to_string(out_bytes()) +
+                             " bytes, and there is space for " + std::to_string(n_out) +
                              "; ask max_message_bytes()"));
     }
-    return take(without_gil([&]() -> Result<std::uint64_t> {
+    std::vector<const void*> addresses;
+    for (const std::uintptr_t address : values) {
+      addresses.push_back(reinterpret_cast<const void*>(address));
+    }
+    return take(without_gil([&]() -> Result<std::vector<std::uint64_t>> {
       const MutableBytes memory(reinterpret_cast<std::byte*>(staging), staging_bytes);
-      CFCK_TRY(encoder_->enqueue(reinterpret_cast<const void*>(values),
-                                 reinterpret_cast<void*>(out), reinterpret_cast<void*>(workspace),
-                                 memory, {device_, reinterpret_cast<void*>(stream)}));
-      return encoder_->finish();
+      CFCK_TRY(encoder_->enqueue(addresses, reinterpret_cast<void*>(out),
+                                 reinterpret_cast<void*>(workspace), memory,
+                                 {device_, reinterpret_cast<void*>(stream)}));
+      return encoder_->finish_all();
     }));
   }
 
  private:
   const int device_;
-  std::uint64_t most_bytes_ = 0;
+  std::vector<std::uint64_t> most_bytes_;
   std::optional<cuda::Encoder> encoder_;
 };
 
@@ -141,15 +159,17 @@ class MessageEncoder {
 
 void bind_message(nb::module_& module) {
   nb::class_<MessageEncoder>(module, "MessageEncoder",
-                             "Encodes a tensor in the memory of a device as a message there.")
-      .def(nb::init<const std::string&, Dimensions, const EncodeOptions&, int, std::uint64_t>(),
-           "dtype"_a, "shape"_a, "options"_a, "device"_a, "scratch_bytes"_a)
+                             "Encodes tensors in the memory of a device as messages there.")
+      .def(nb::init<const std::vector<std::pair<std::string, Dimensions>>&, const EncodeOptions&,
+                    int, std::uint64_t>(),
+           "tensors"_a, "options"_a, "device"_a, "scratch_bytes"_a)
       .def_prop_ro("tries_device", &MessageEncoder::tries_device)
       .def_prop_ro("workspace_bytes", &MessageEncoder::workspace_bytes)
       .def_prop_ro("staging_bytes", &MessageEncoder::staging_bytes)
-      .def_prop_ro("most_bytes", &MessageEncoder::most_bytes)
+      .def_prop_ro("out_bytes", &MessageEncoder::out_bytes)
+      .def_prop_ro("offsets", &MessageEncoder::offsets, "Where messages begin in the memory.")
       .def("run", &MessageEncoder::run, "values"_a, "out"_a, "out_bytes"_a, "workspace"_a,
-           "staging"_a, "staging_bytes"_a, "stream"_a, "Returns the length of the message.");
+           "staging"_a, "staging_bytes"_a, "stream"_a, "Returns the lengths of the messages.");
   module.def(
       "max_message_bytes",
       [](const std::string& dtype, Dimensions shape, const EncodeOptions& options) {

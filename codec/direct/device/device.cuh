@@ -189,7 +189,7 @@ class DirectWarp {
                                                  const std::uint8_t*& raw, bool is_tail) {
     const std::uint32_t n_whole = n_unmasked_ / kGroupSize;
     const std::uint32_t last = is_tail || n_whole < tail_.first_group ? n_whole : tail_.first_group;
-    if (has_row_steps_ || !simt::can_store_four(static_cast<Word*>(out_))) {
+    if (has_row_steps_ || !simt::can_move_four(static_cast<Word*>(out_))) {
       return first;
     }
     RunBits bits{raw, s_.raw.end(), shared_.tail, is_tail};

@@ -2,8 +2,8 @@
 // chunk or segment, lane i of the warp lane i of every set (codec/entropy/rans.md, sections 4 and
 // 7). The same bytes as writer.cpp and codec/entropy/rans/kernels/scalar.hpp.
 //
-// A step is a chain of a look-up, a comparison, a product, another product and a second look-up;
-// words go to memory 32 at a time, so that a warp never waits for them.
+// A step is a chain of a look-up, a comparison, a product, another product and a second look-up.
+// Words go to memory as they come, which a warp does not wait for.
 #pragma once
 
 #include "base/simt/warp.cuh"
@@ -14,29 +14,18 @@
 
 namespace cfck::codec {
 
-// Words of a lane set that are not yet in memory, in shared memory: word 0 is the last of them. At
-// most 31 are left after a step, which adds at most 32.
-struct WordStage {
-  std::uint16_t words[2 * simt::kWarpLanes];
-};
-
 // The lanes of n_own lane sets, `first_set` and those behind it, out of n_sets: a state of each set
 // in every lane, the rest the same in all lanes. Sets are coded by as many warps as there are: none
-// depends on another. Words of a set are written downwards from ends[set], at most `room` of them:
-// those of a set that has more are lost.
-template <unsigned n_own>
+// depends on another. Words of a set are written downwards from ends[set], at most `room` of them,
+// which is at least a group's: those of a set that has more are lost.
+template <unsigned n_own, unsigned n_sets>
 struct DeviceEncodeLanes {
   std::uint32_t state[n_own];
-  std::uint32_t n_staged[n_own];
-  std::uint32_t n_written[n_own];
+  std::uint32_t n_words[n_own];
   std::uint16_t* ends[n_own];
-  WordStage* stages;  // n_own
   std::uint32_t room;
   unsigned first_set;
-  unsigned n_sets;
   bool is_too_long;  // words were lost
-
-  CFCK_DEVICE std::uint32_t n_words(unsigned set) const { return n_written[set] + n_staged[set]; }
 };
 
 // Builds the table for encoding from that for decoding. Both are in memory of the warp's own, or
@@ -47,8 +36,10 @@ CFCK_DEVICE_CALL void build_device_encode_table(const DeviceTable& from, DeviceE
   // A symbol has some of its own bucket, or no slot at all.
   const std::uint32_t frequency = own >> kDeviceSymbolShift == 0 ? 0 : (own & 0xfff) + 1;
   const std::uint32_t start = simt::running_sum(frequency) - frequency;
-  table.entries[lane] = pack_encode_entry(frequency, start & (kRansTotal - 1));
-  table.inverses[lane] = frequency == 0 ? 0 : inverse_of(frequency, inverse_shift(frequency));
+  table.symbols[lane] = {
+      pack_encode_entry(frequency, start & (kRansTotal - 1)),
+      frequency == 0 ? 0 : inverse_of(frequency, inverse_shift(frequency)),
+  };
   for (unsigned bucket = 0; bucket < kRansSymbols; ++bucket) {
     const std::uint32_t own_of_bucket = from.own[bucket];
     const std::uint32_t alias_of_bucket = from.alias[bucket];
@@ -68,8 +59,8 @@ CFCK_DEVICE_CALL void build_device_encode_table(const DeviceTable& from, DeviceE
 
 // Begins with the tail (rans.md, section 5) in the low bits of the lanes: n_tail bytes, at most 60
 // for each set.
-template <unsigned n_own>
-CFCK_DEVICE void start_lanes(DeviceEncodeLanes<n_own>& lanes, const std::uint8_t* tail,
+template <unsigned n_own, unsigned n_sets>
+CFCK_DEVICE void start_lanes(DeviceEncodeLanes<n_own, n_sets>& lanes, const std::uint8_t* tail,
                              std::uint32_t n_tail) {
   CFCK_UNROLL
   for (unsigned set = 0; set < n_own; ++set) {
@@ -81,104 +72,154 @@ CFCK_DEVICE void start_lanes(DeviceEncodeLanes<n_own>& lanes, const std::uint8_t
       bits |= at < n_tail ? std::uint32_t{tail[at]} << 8 * i : 0;
     }
     lanes.state[set] = kRansLowest | (bits >> bit % 8 & (kRansLowest - 1));
-    lanes.n_staged[set] = 0;
-    lanes.n_written[set] = 0;
+    lanes.n_words[set] = 0;
   }
   lanes.is_too_long = false;
 }
 
-// Writes n of the staged words, at most 32.
-template <unsigned n_own>
-CFCK_DEVICE void write_staged(DeviceEncodeLanes<n_own>& lanes, unsigned set, std::uint32_t n) {
-  const unsigned lane = simt::lane();
-  WordStage& stage = lanes.stages[set];
-  simt::sync_warp();
-  const std::uint16_t word = stage.words[lane];
-  const std::uint16_t after = stage.words[simt::kWarpLanes + lane];
-  lanes.is_too_long = lanes.is_too_long || lanes.n_written[set] + n > lanes.room;
-  if (lane < n && !lanes.is_too_long) {
-    *(lanes.ends[set] - 1 - lanes.n_written[set] - lane) = word;
+// Begins anew where there is no room for the words of another group.
+template <unsigned n_own, unsigned n_sets>
+CFCK_DEVICE void keep_room_for_group(DeviceEncodeLanes<n_own, n_sets>& lanes) {
+  CFCK_UNROLL
+  for (unsigned set = 0; set < n_own; ++set) {
+    if (lanes.n_words[set] + kGroupSize / n_sets > lanes.room) {
+      lanes.is_too_long = true;
+      lanes.n_words[set] = 0;
+    }
   }
-  simt::sync_warp();
-  stage.words[lane] = after;
-  lanes.n_written[set] += n;
-  lanes.n_staged[set] -= n;
-  simt::sync_warp();
 }
 
 // Encodes the symbol of each lane for which `is_active`.
-template <unsigned n_own>
-CFCK_DEVICE void encode_step(DeviceEncodeLanes<n_own>& lanes, unsigned set,
+template <unsigned n_own, unsigned n_sets>
+CFCK_DEVICE void encode_step(DeviceEncodeLanes<n_own, n_sets>& lanes, unsigned set,
                              const DeviceEncodeTable& table, std::uint32_t symbol, bool is_active) {
   std::uint32_t state = lanes.state[set];
-  const std::uint32_t entry = table.entries[symbol];
-  const std::uint32_t frequency = encode_frequency(entry);
+  const DeviceEncodeSymbol coded = table.symbols[symbol];
+  const std::uint32_t frequency = encode_frequency(coded.entry);
   const bool gives = is_active && state >= frequency << (31 - kRansTotalBits);
   const std::uint32_t giving = simt::ballot(gives);
   if (gives) {
     // Lanes come in descending order.
     const std::uint32_t above = giving & ~simt::lanes_below() & ~(1u << simt::lane());
-    lanes.stages[set].words[lanes.n_staged[set] + simt::popcount(above)] =
-        static_cast<std::uint16_t>(state);
+    const std::uint32_t before = lanes.n_words[set] + simt::popcount(above);
+    lanes.ends[set][-1 - static_cast<std::int32_t>(before)] = static_cast<std::uint16_t>(state);
     state >>= 16;
   }
-  lanes.n_staged[set] += simt::popcount(giving);
-  const std::uint32_t quotient = quotient_of(state, table.inverses[symbol], encode_shift(entry));
+  lanes.n_words[set] += simt::popcount(giving);
+  const std::uint32_t quotient = quotient_of(state, coded.inverse, encode_shift(coded.entry));
   const std::uint32_t rank = state - quotient * frequency;
   // A symbol without a frequency, which no encoder has, must not lead out of the table.
-  const std::uint32_t slot = table.slots[(encode_start(entry) + rank) & (kRansTotal - 1)];
+  const std::uint32_t slot = table.slots[(encode_start(coded.entry) + rank) & (kRansTotal - 1)];
   lanes.state[set] = is_active ? quotient << kRansTotalBits | slot : lanes.state[set];
-  if (lanes.n_staged[set] >= simt::kWarpLanes) {
-    write_staged(lanes, set, simt::kWarpLanes);
+}
+
+// Encodes the n symbols of a group, from the last step on; in a whole group all lanes have one in
+// each. symbol_at(t) is number 32 t + lane, first_set added to t.
+template <bool is_whole, unsigned n_own, unsigned n_sets, class SymbolAt>
+CFCK_DEVICE void encode_group(DeviceEncodeLanes<n_own, n_sets>& lanes, std::uint32_t n,
+                              const DeviceEncodeTable& table, SymbolAt&& symbol_at) {
+  constexpr unsigned kSteps = kGroupSize / (n_sets * simt::kWarpLanes);
+  keep_room_for_group(lanes);
+  CFCK_UNROLL
+  for (unsigned i = 0; i < kSteps; ++i) {
+    const unsigned step = kSteps - 1 - i;
+    CFCK_UNROLL
+    for (unsigned set = 0; set < n_own; ++set) {
+      const unsigned t = step * n_sets + set;
+      const bool is_active =
+          is_whole || (lanes.first_set + t) * simt::kWarpLanes + simt::lane() < n;
+      encode_step(lanes, set, table, is_active ? symbol_at(t) : 0, is_active);
+    }
   }
 }
 
-// A run of symbols on a device: group g has the table of `place`, or of places[g].
+// A run of symbols on a device that have one table.
 struct DeviceSymbolRun {
   const std::uint8_t* symbols = nullptr;
   std::uint32_t n_symbols = 0;
-  const std::uint8_t* places = nullptr;
-  std::uint32_t place = 0;
 };
 
-// Encodes n symbols of a group, from the last step on; in a whole group all lanes have one in each.
-template <bool is_whole, unsigned n_own>
-CFCK_DEVICE void encode_group(DeviceEncodeLanes<n_own>& lanes, const std::uint8_t* symbols,
-                              std::uint32_t n, const DeviceEncodeTable& table) {
-  const unsigned n_step = lanes.n_sets * simt::kWarpLanes;
-  for (std::uint32_t step = (n + n_step - 1) / n_step; step-- > 0;) {
-    CFCK_UNROLL
-    for (unsigned set = 0; set < n_own; ++set) {
-      const std::uint32_t i =
-          step * n_step + (lanes.first_set + set) * simt::kWarpLanes + simt::lane();
-      const bool is_active = is_whole || i < n;
-      encode_step(lanes, set, table, is_active ? symbols[i] : 0, is_active);
-    }
-  }
-}
-
-// Encodes a run, from its end; tables[i] is that of place i.
-template <unsigned n_own>
-CFCK_DEVICE void encode_run(DeviceEncodeLanes<n_own>& lanes, const DeviceSymbolRun& run,
-                            const DeviceEncodeTable* tables) {
+// Encodes a run, from its end.
+template <unsigned n_own, unsigned n_sets>
+CFCK_DEVICE void encode_run(DeviceEncodeLanes<n_own, n_sets>& lanes, const DeviceSymbolRun& run,
+                            const DeviceEncodeTable& table) {
   for (std::uint32_t group = (run.n_symbols + kGroupSize - 1) / kGroupSize; group-- > 0;) {
-    const DeviceEncodeTable& table = tables[run.places == nullptr ? run.place : run.places[group]];
-    const std::uint32_t first = group * kGroupSize;
-    const std::uint32_t left = run.n_symbols - first;
+    const std::uint8_t* const symbols = run.symbols + group * kGroupSize;
+    const std::uint32_t left = run.n_symbols - group * kGroupSize;
+    const auto symbol_at = [&](std::uint32_t t) -> std::uint32_t {
+      return symbols[(lanes.first_set + t) * simt::kWarpLanes + simt::lane()];
+    };
     if (left >= kGroupSize) {
-      encode_group<true>(lanes, run.symbols + first, kGroupSize, table);
+      encode_group<true>(lanes, kGroupSize, table, symbol_at);
     } else {
-      encode_group<false>(lanes, run.symbols + first, left, table);
+      encode_group<false>(lanes, left, table, symbol_at);
     }
   }
 }
 
-// Writes what is staged. Then words of a set are the n_words(set) in front of its end.
-template <unsigned n_own>
-CFCK_DEVICE void finish_words(DeviceEncodeLanes<n_own>& lanes) {
-  CFCK_UNROLL
-  for (unsigned set = 0; set < n_own; ++set) {
-    write_staged(lanes, set, lanes.n_staged[set]);
+// The symbols of groups as warps leave them that split values: number i of a group in byte i / 32
+// of word i % 32, so that a lane finds all of its own in one word. Group g has the table of
+// places[g].
+struct DeviceSymbolGroups {
+  const std::uint32_t* words = nullptr;  // 32 for each group
+  std::uint32_t n_symbols = 0;
+  const std::uint8_t* places = nullptr;
+
+  // Those of the lane in a group, from that of a lane set on.
+  CFCK_DEVICE std::uint32_t word(std::uint32_t group, unsigned first_set) const {
+    return words[group * simt::kWarpLanes + simt::lane()] >> (8 * first_set);
+  }
+};
+
+CFCK_DEVICE std::uint32_t symbol_of_word(std::uint32_t word, unsigned t) {
+  return word >> (8 * t) & 0xff;
+}
+
+// Words and places of a few groups before group `end`, the last of them first: they are loaded
+// before they are wanted, since the memory of a device takes as long as some steps.
+struct GroupsAhead {
+  static constexpr unsigned kGroups = 4;
+  std::uint32_t words[kGroups];
+  std::uint32_t places[kGroups];
+
+  // Requires: end != 0.
+  CFCK_DEVICE GroupsAhead(const DeviceSymbolGroups& run, std::uint32_t end) {
+    CFCK_UNROLL
+    for (unsigned i = 0; i < kGroups; ++i) {
+      const std::uint32_t group = end > i ? end - 1 - i : 0;
+      words[i] = run.words[group * simt::kWarpLanes + simt::lane()];
+      places[i] = run.places[group];
+    }
+  }
+};
+
+// Encodes the symbols of groups, from the last one on.
+template <unsigned n_own, unsigned n_sets>
+CFCK_DEVICE void encode_groups(DeviceEncodeLanes<n_own, n_sets>& lanes,
+                               const DeviceSymbolGroups& run, const DeviceEncodeTable* tables) {
+  std::uint32_t end = run.n_symbols / kGroupSize;  // of whole groups
+  if (run.n_symbols % kGroupSize != 0) {
+    const std::uint32_t word = run.word(end, lanes.first_set);
+    encode_group<false>(lanes, run.n_symbols % kGroupSize, tables[run.places[end]],
+                        [&](unsigned t) { return symbol_of_word(word, t); });
+  }
+  if (end == 0) {
+    return;
+  }
+  GroupsAhead next(run, end);
+  while (end != 0) {
+    const GroupsAhead now = next;
+    const std::uint32_t n = end < GroupsAhead::kGroups ? end : GroupsAhead::kGroups;
+    end -= n;
+    next = GroupsAhead(run, end != 0 ? end : 1);
+    CFCK_UNROLL
+    for (unsigned i = 0; i < GroupsAhead::kGroups; ++i) {
+      if (i < n) {
+        const std::uint32_t word = now.words[i] >> (8 * lanes.first_set);
+        encode_group<true>(lanes, kGroupSize, tables[now.places[i]],
+                           [&](unsigned t) { return symbol_of_word(word, t); });
+      }
+    }
   }
 }
 

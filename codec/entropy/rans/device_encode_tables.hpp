@@ -10,11 +10,14 @@
 
 namespace cfck::codec {
 
+// An entry has, from the low bits on: 13 bits, the frequency; 4 bits, the shift of its inverse; 12
+// bits, the position of its rank 0 in `slots`. Both are loaded at once.
+struct alignas(8) DeviceEncodeSymbol {
+  std::uint32_t entry;
+  std::uint32_t inverse;
+};
 struct DeviceEncodeTable {
-  // By symbol. An entry has, from the low bits on: 13 bits, the frequency; 4 bits, the shift of its
-  // inverse; 12 bits, the position of its rank 0 in `slots`.
-  std::uint32_t entries[kRansSymbols];
-  std::uint32_t inverses[kRansSymbols];
+  DeviceEncodeSymbol symbols[kRansSymbols];
   std::uint16_t slots[kRansTotal];
 };
 

@@ -149,7 +149,7 @@ class LosslessWarp {
                                                  const std::uint8_t*& raw) {
     const std::uint32_t n_whole = n_values_ / kGroupSize;
     const std::uint32_t last = tail_.first_group < n_whole ? tail_.first_group : n_whole;
-    if (!has_signs_ || !simt::can_store_four(values_)) {
+    if (!has_signs_ || !simt::can_move_four(values_)) {
       return first;
     }
     Word* values = values_ + std::size_t{first} * kGroupSize;
@@ -219,7 +219,7 @@ class LosslessWarp {
                                                 const std::uint8_t* raw) {
     const std::uint32_t* const groups = chunk_.groups;
     const std::uint32_t n_whole = n_values_ / kGroupSize;
-    const bool are_common = has_signs_ && simt::can_store_four(values_);
+    const bool are_common = has_signs_ && simt::can_move_four(values_);
     Word* values = values_ + std::size_t{first} * kGroupSize;
     CFCK_NO_UNROLL
     for (std::uint32_t g = first; g < last; ++g, values += kGroupSize) {

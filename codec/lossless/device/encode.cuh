@@ -43,7 +43,6 @@ class DeviceLosslessEncoder : private DeviceLosslessGroups<Format, n_warps> {
   using Groups::own_;
   using Groups::shared_;
   using Groups::values_;
-  using Groups::values_of_group;
   using Groups::warp;
   using Groups::write_bins;
   using typename Groups::Shared;
@@ -56,8 +55,7 @@ class DeviceLosslessEncoder : private DeviceLosslessGroups<Format, n_warps> {
                                     const DeviceChoiceTables& tables, Shared& shared)
       : Groups(values, n_values, memory, shared),
         n_parts_(n_segments_ >= n_warps ? 1 : n_warps / n_segments_),
-        tables_(tables),
-        choice_{shared.counts, shared.frequencies, kLosslessValueTables} {}
+        tables_(tables) {}
 
   // Encodes all parts of the payload, and says how long it is. To be called by all warps of the
   // block.
@@ -157,8 +155,14 @@ class DeviceLosslessEncoder : private DeviceLosslessGroups<Format, n_warps> {
     std::uint8_t* const places = memory_.places + first_group(segment);
     std::uint32_t n_coded = there.n_coded;
     bool is_too_long = false;
+    const ChunkValues<Format> all(values_, n_values_);
+    auto next = all.ask(first < end ? first : 0);
+    GroupCode next_code = memory_.groups[first < end ? first : 0];
     for (std::uint32_t g = first; g < end; ++g) {
-      const GroupCode code = memory_.groups[g];
+      const LaneGroup<Format> group = all.take(next);
+      const GroupCode code = next_code;
+      next = all.ask(g + 1 < end ? g + 1 : g);
+      next_code = memory_.groups[g + 1 < end ? g + 1 : g];
       if (code.kind == GroupKind::kAllZero) {
         continue;
       }
@@ -167,7 +171,7 @@ class DeviceLosslessEncoder : private DeviceLosslessGroups<Format, n_warps> {
         is_too_long = true;
         to.escapes = escapes;
       }
-      split_group(g, code, places, n_coded++, to);
+      split_group(group, code, places, n_coded++, to);
     }
     if (lane() == 0) {
       shared_.n_escapes[segment * n_parts_ + part] =
@@ -181,21 +185,24 @@ class DeviceLosslessEncoder : private DeviceLosslessGroups<Format, n_warps> {
     }
   }
 
-  // Splits group g, the n-th of its segment that is coded.
-  CFCK_DEVICE void split_group(std::uint32_t g, const GroupCode& code, std::uint8_t* places,
-                               std::uint32_t n, DeviceSplitCursors<Format>& to) {
+  // Splits a group, the n-th of its segment that is coded.
+  CFCK_DEVICE void split_group(const LaneGroup<Format>& group, const GroupCode& code,
+                               std::uint8_t* places, std::uint32_t n,
+                               DeviceSplitCursors<Format>& to) {
     // With all lane sets every eighth group is counted.
     const std::uint32_t step = n_sets_ == kMaxLaneSets ? 8 : 1;
-    const std::uint8_t* const symbols = to.symbols;
-    split_group_of(load_group_of<Format>(values_, n_values_, g), code, has_signs_, own_.group, to);
-    const unsigned place = kFirstValuePlace + code.scale_bin % kPhases;
+    const std::uint32_t symbols = split_group_of(group, code, has_signs_, own_.group, to);
+    const unsigned phase = code.scale_bin % kPhases;
     if (lane() == 0) {
-      places[n] = static_cast<std::uint8_t>(place);
+      places[n] = static_cast<std::uint8_t>(phase);
     }
-    simt::sync_warp();
     if (n % step == 0) {
-      for (unsigned v = lane(); v < values_of_group(g); v += simt::kWarpLanes) {
-        count(place, symbols[v], step);
+      CFCK_UNROLL
+      for (unsigned t = 0; t < kLaneValues; ++t) {
+        const unsigned i = t * simt::kWarpLanes + lane();
+        if (i < group.n) {
+          count(kFirstValuePlace + phase, symbol_of_word(symbols, t), step);
+        }
       }
     }
   }
@@ -209,9 +216,13 @@ class DeviceLosslessEncoder : private DeviceLosslessGroups<Format, n_warps> {
 
   CFCK_DEVICE void choose_tables() {
     if (warp() == 0) {
-      const DeviceTableChoice chosen = choose_device_tables(choice_, tables_);
+      // These are no members: a function that is given the address of one keeps all of the encoder
+      // in memory, instead of in registers.
+      const DeviceChoiceShared choice{shared_.counts, shared_.frequencies, kLosslessValueTables};
+      const DeviceChoiceTables tables = tables_;
+      const DeviceTableChoice chosen = choose_device_tables(choice, tables);
       const std::uint32_t n =
-          write_device_tables(choice_, chosen, n_sets_, own_.strings, memory_.coded);
+          write_device_tables(choice, chosen, n_sets_, own_.strings, memory_.coded);
       if (lane() == 0) {
         shared_.table_bytes = n;
       }
@@ -222,7 +233,9 @@ class DeviceLosslessEncoder : private DeviceLosslessGroups<Format, n_warps> {
     for (unsigned place = warp(); place < kLosslessPlaces; place += n_warps) {
       build_device_table(shared_.frequencies[place * kRansSymbols + lane()], own_.table);
       simt::sync_warp();
-      build_device_encode_table(own_.table, memory_.tables[place]);
+      build_device_encode_table(own_.table, place < kFirstValuePlace
+                                                ? memory_.tables[place]
+                                                : shared_.tables[place - kFirstValuePlace]);
     }
   }
 
@@ -244,46 +257,45 @@ class DeviceLosslessEncoder : private DeviceLosslessGroups<Format, n_warps> {
   // Two lane sets of a segment at a time, so that one waits for the other's results as little as
   // for its own.
   CFCK_DEVICE void code_all() {
-    const unsigned n_own = n_sets_ == 1 ? 1 : 2;
-    const unsigned n_tasks = n_sets_ / n_own;  // of a segment
+    const unsigned n_tasks = n_sets_ == 4 ? 2 : 1;  // of a segment
     for (unsigned i = warp(); i < n_segments_ * n_tasks; i += n_warps) {
-      if (n_own == 1) {
-        code_sets<1>(i, 0);
+      if (n_sets_ == 4) {
+        code_sets<2, 4>(i / 2, i % 2 * 2);
+      } else if (n_sets_ == 2) {
+        code_sets<2, 2>(i, 0);
       } else {
-        code_sets<2>(i / n_tasks, i % n_tasks * n_own);
+        code_sets<1, 1>(i, 0);
       }
     }
   }
 
-  template <unsigned n_own>
+  template <unsigned n_own, unsigned n_sets>
   CFCK_DEVICE void code_sets(unsigned segment, unsigned first_set) {
     const DeviceSegmentParts& parts = shared_.parts[segment];
     const std::uint32_t first = first_group(segment);
     const std::uint32_t n_groups = end_group(segment) - first;
-    DeviceEncodeLanes<n_own> lanes;
-    lanes.stages = own_.stages;
+    DeviceEncodeLanes<n_own, n_sets> lanes;
     lanes.room = room_of_set(segment);
     lanes.first_set = first_set;
-    lanes.n_sets = n_sets_;
     CFCK_UNROLL
     for (unsigned set = 0; set < n_own; ++set) {
       lanes.ends[set] = end_of_words(segment, first_set + set);
     }
     const std::uint32_t n_tail = tail_of(segment);
     start_lanes(lanes, raw_of(segment) + parts.n_raw - n_tail, n_tail);
-    encode_run(lanes, {symbols_of(segment), parts.n_symbols, memory_.places + first, 0},
-               memory_.tables);
+    encode_groups(lanes,
+                  {reinterpret_cast<const std::uint32_t*>(symbols_of(segment)), parts.n_symbols,
+                   memory_.places + first},
+                  shared_.tables);
     if (has(kHasTrailingZeroStream)) {
-      encode_run(lanes, {memory_.zero_bits + first, n_groups, nullptr, kCleanPlace},
-                 memory_.tables);
+      encode_run(lanes, {memory_.zero_bits + first, n_groups}, memory_.tables[kCleanPlace]);
     }
-    encode_run(lanes, {memory_.bins + first, n_groups, nullptr, kBinPlace}, memory_.tables);
-    finish_words(lanes);
+    encode_run(lanes, {memory_.bins + first, n_groups}, memory_.tables[kBinPlace]);
     CFCK_UNROLL
     for (unsigned set = 0; set < n_own; ++set) {
       states_of(segment)[(first_set + set) * simt::kWarpLanes + lane()] = lanes.state[set];
       if (lane() == 0) {
-        shared_.parts[segment].n_words[first_set + set] = lanes.n_words(set);
+        shared_.parts[segment].n_words[first_set + set] = lanes.n_words[set];
       }
     }
     if (lane() == 0) {
@@ -346,41 +358,40 @@ class DeviceLosslessEncoder : private DeviceLosslessGroups<Format, n_warps> {
     return write_header(header(), nullptr) + n_sections;
   }
 
-  // The first warp writes header and tables, and each the sections of its segments.
+  // The first warp writes the header, and all of them the sections, each beginning with another one
+  // so that short sections do not wait for each other.
   CFCK_DEVICE void assemble(std::uint8_t* out) const {
     std::uint32_t at = write_header(header(), warp() == 0 && lane() == 0 ? out : nullptr);
-    const auto append = [&](bool is_own, const std::uint8_t* from, std::uint32_t n) {
-      if (is_own) {
-        copy_bytes(from, n, out + at);
-      }
+    unsigned turn = warp();
+    const auto append = [&](const std::uint8_t* from, std::uint32_t n) {
+      copy_together<n_warps * simt::kWarpLanes>(from, n, out + at,
+                                                turn % n_warps * simt::kWarpLanes + lane());
       at += n;
+      ++turn;
     };
     if (n_segments_ > 1) {
-      append(warp() == 0, memory_.coded, shared_.table_bytes);
+      append(memory_.coded, shared_.table_bytes);
     }
     for (unsigned i = 0; i < n_segments_; ++i) {
-      const SegmentHeader& segment = shared_.segments[i];
-      const bool is_own = i % n_warps == warp();
-      append(is_own, memory_.bin_escapes + 2 * first_group(i), 2 * segment.n_bin_escapes);
+      append(memory_.bin_escapes + 2 * first_group(i), 2 * shared_.segments[i].n_bin_escapes);
       for (unsigned part = 0; part < n_parts_; ++part) {
-        append(is_own, reinterpret_cast<const std::uint8_t*>(escapes_of(i, part)),
+        append(reinterpret_cast<const std::uint8_t*>(escapes_of(i, part)),
                shared_.n_escapes[i * n_parts_ + part] * static_cast<std::uint32_t>(sizeof(Word)));
       }
       if (n_segments_ == 1) {
-        append(is_own, memory_.coded, shared_.table_bytes);
+        append(memory_.coded, shared_.table_bytes);
       }
-      append(is_own, packed_of(i), shared_.parts[i].n_states);
+      append(packed_of(i), shared_.parts[i].n_states);
       for (unsigned set = 0; set < n_sets_; ++set) {
         const std::uint32_t n = shared_.parts[i].n_words[set];
-        append(is_own, reinterpret_cast<const std::uint8_t*>(end_of_words(i, set) - n), 2 * n);
+        append(reinterpret_cast<const std::uint8_t*>(end_of_words(i, set) - n), 2 * n);
       }
-      append(is_own, raw_of(i), segment.raw_bytes);
+      append(raw_of(i), shared_.segments[i].raw_bytes);
     }
   }
 
   const unsigned n_parts_;  // of each segment, while it is split
-  const DeviceChoiceTables& tables_;
-  const DeviceChoiceShared choice_;
+  const DeviceChoiceTables tables_;
   bool is_constant_ = false;  // the same in all lanes of all warps
 };
 

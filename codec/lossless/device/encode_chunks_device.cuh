@@ -14,15 +14,13 @@ class LosslessEncoding {
 
   CFCK_DEVICE LosslessEncoding(const DeviceEncodeChunk& chunk, const DeviceChoiceTables& tables,
                                std::uint8_t* memory, Shared& shared)
-      : parts_(lossless_memory_at<Format>(memory, chunk.n_values)),
-        encoder_(static_cast<const typename Format::Word*>(chunk.values), chunk.n_values, parts_,
-                 tables, shared) {}
+      : encoder_(static_cast<const typename Format::Word*>(chunk.values), chunk.n_values,
+                 lossless_memory_at<Format>(memory, chunk.n_values), tables, shared) {}
 
   CFCK_DEVICE DeviceEncoded encode() { return encoder_.encode(); }
   CFCK_DEVICE void write(std::uint8_t* out) const { encoder_.write(out); }
 
  private:
-  const DeviceLosslessMemory<Format> parts_;
   DeviceLosslessEncoder<Format, n_warps> encoder_;
 };
 

@@ -68,36 +68,23 @@ class DeviceLosslessGroups {
     return sum;
   }
 
-  // Analyses groups in turn, and looks for values that differ; the first warp also looks whether
-  // values repeat.
+  // Analyses groups in turn, each asked for while the one before is looked at; the first warp also
+  // looks whether values repeat.
   CFCK_DEVICE void analyse() {
-    DeviceWarpFindings found{};
-    found.least_zeros = Format::kRawBits;
+    LaneFindings<Word> found;
+    const ChunkValues<Format> all(values_, n_values_);
     const Word first = values_[0];
-    for (std::uint32_t g = warp(); g < n_groups_; g += n_warps) {
-      const LaneGroup<Format> group = load_group_of<Format>(values_, n_values_, g);
-      const DeviceGroupAnalysis of_group = analyse_group_of(group);
+    std::uint32_t g = warp();
+    auto next = all.ask(g < n_groups_ ? g : 0);
+    for (; g < n_groups_; g += n_warps) {
+      const LaneGroup<Format> group = all.take(next);
+      next = all.ask(g + n_warps < n_groups_ ? g + n_warps : g);
+      const GroupCode code = analyse_group_of(group, first, found);
       if (lane() == 0) {
-        memory_.groups[g] = of_group.code;
+        memory_.groups[g] = code;
       }
-      bool differs = false;
-      CFCK_UNROLL
-      for (unsigned t = 0; t < kLaneValues; ++t) {
-        const bool is_there = place_in_group(group.is_whole(), t, lane()) < group.n;
-        differs = differs || (is_there && group.values[t] != first);
-      }
-      found.differs |= simt::any(differs) ? 1 : 0;
-      found.has_signs |= of_group.has_signs ? 1 : 0;
-      found.n_positive_zeros += of_group.n_positive_zeros;
-      found.n_negative_zeros += of_group.n_negative_zeros;
-      const std::uint32_t zeros = of_group.code.kind == GroupKind::kAllZero
-                                      ? Format::kRawBits
-                                      : of_group.code.trailing_zero_bits;
-      found.least_zeros = zeros < found.least_zeros ? zeros : found.least_zeros;
     }
-    if (lane() == 0) {
-      own_.found = found;
-    }
+    leave(found);
     for (unsigned i = warp() * simt::kWarpLanes + lane(); i < kLosslessPlaces * kRansSymbols;
          i += n_warps * simt::kWarpLanes) {
       shared_.counts[i] = 0;
@@ -108,6 +95,21 @@ class DeviceLosslessGroups {
         shared_.repeats = repeats ? 1 : 0;
         shared_.is_too_long = 0;
       }
+    }
+  }
+
+  // Leaves what all lanes of the warp have found. Groups that are all zero have no bits, and the
+  // others together have the fewest trailing zeros that one of them has.
+  CFCK_DEVICE void leave(const LaneFindings<Word>& found) {
+    const Word in_use = static_cast<Word>(simt::warp_or(DeviceWide<Word>{found.in_use}));
+    DeviceWarpFindings of_warp{};
+    of_warp.n_positive_zeros = simt::warp_sum(found.n_positive_zeros);
+    of_warp.n_negative_zeros = simt::warp_sum(found.n_negative_zeros);
+    of_warp.has_signs = static_cast<std::uint32_t>(in_use >> (Format::kBits - 1));
+    of_warp.differs = simt::any(found.differing != 0) ? 1 : 0;
+    of_warp.least_zeros = in_use == 0 ? Format::kRawBits : trailing_zero_bits_of<Format>(in_use);
+    if (lane() == 0) {
+      own_.found = of_warp;
     }
   }
 
@@ -228,7 +230,7 @@ class DeviceLosslessGroups {
   const unsigned n_segments_;
   const std::uint32_t in_segment_;  // groups
   const unsigned n_sets_;
-  const DeviceLosslessMemory<Format>& memory_;
+  const DeviceLosslessMemory<Format> memory_;
   Shared& shared_;
   DeviceEncodeWarp& own_;
   // All lanes of all warps hold equal values of these.

@@ -67,7 +67,7 @@ CFCK_HD constexpr LosslessEncodeLayout lossless_encode_layout(std::size_t value_
   layout.words = take(2 * (n_groups * kGroupWords + n_segments * kMoreWords));
   layout.states = take(n_segments * kGroupSize * sizeof(std::uint32_t));
   layout.coded = take(kTableRoom + n_segments * kStatesRoom);
-  layout.tables = take(kLosslessPlaces * sizeof(DeviceEncodeTable));
+  layout.tables = take(kFirstValuePlace * sizeof(DeviceEncodeTable));
   return layout;
 }
 

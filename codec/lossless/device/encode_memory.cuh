@@ -16,15 +16,15 @@ struct DeviceLosslessMemory {
   GroupCode* groups;               // G
   std::uint8_t* bins;              // G symbols
   std::uint8_t* zero_bits;         // G
-  std::uint8_t* places;            // G, of those that are not all zero
-  std::uint8_t* symbols;           // 128 G
+  std::uint8_t* places;            // G: the phases of those that are not all zero
+  std::uint8_t* symbols;           // 128 G, as split_group_of() leaves them
   std::uint8_t* raw;               // 16 G for each raw bit
   typename Format::Word* escapes;  // kGroupEscapes G, and kMoreEscapes for each part
   std::uint8_t* bin_escapes;       // 2 G
   std::uint16_t* words;            // kGroupWords G, and kMoreWords for each segment
   std::uint32_t* states;           // 128 for each segment
   std::uint8_t* coded;             // kTableRoom, and kStatesRoom for each segment
-  DeviceEncodeTable* tables;       // kLosslessPlaces
+  DeviceEncodeTable* tables;       // kFirstValuePlace: of bins and trailing zero bits
 };
 
 // Finds the parts of the memory of a chunk, which begins at a multiple of 16.
@@ -69,7 +69,6 @@ struct DeviceWarpFindings {
 struct DeviceEncodeWarp {
   DeviceWarpFindings found;
   std::uint8_t group[kGroupSize];
-  WordStage stages[kMaxLaneSets];
   StateStrings<kMaxLaneSets> states;
   FrequencyStrings strings;
   DeviceTable table;
@@ -89,6 +88,9 @@ struct DeviceLosslessShared {
   SegmentHeader segments[kMaxSegments];
   DeviceSegmentParts parts[kMaxSegments];
   std::uint32_t n_escapes[kMaxSplitParts];  // of values
+  // Of values, by phase. Lanes look up what is anywhere in them, which takes the cache of the
+  // device's memory a turn for each of its lines.
+  DeviceEncodeTable tables[kPhases];
   DeviceEncodeWarp warps[n_warps];
 };
 

@@ -20,17 +20,21 @@ CFCK_DEVICE bool repeats_values(const Word* values, std::uint32_t n_values,
   simt::sync_warp();
   std::uint32_t n_sampled = 0;
   std::uint32_t n_distinct = 0;
-  for (std::uint32_t i = simt::lane(); i < n; i += simt::kWarpLanes) {
-    const std::uint64_t value = sample[i];
+  CFCK_NO_UNROLL
+  for (std::uint32_t first = 0; first < n; first += simt::kWarpLanes) {
+    const std::uint32_t i = first + simt::lane();
+    const std::uint64_t value = i < n ? sample[i] : 0;
     bool is_first = value != 0;
+    CFCK_NO_UNROLL
     for (std::uint32_t before = 0; before < i && is_first; ++before) {
       is_first = sample[before] != value;
     }
-    n_sampled += value != 0 ? 1 : 0;
-    n_distinct += is_first ? 1 : 0;
+    n_sampled += simt::popcount(simt::ballot(value != 0));
+    n_distinct += simt::popcount(simt::ballot(is_first));
+    if (4 * n_distinct > n) {
+      return false;  // whatever comes, as with almost all values
+    }
   }
-  n_sampled = simt::warp_sum(n_sampled);
-  n_distinct = simt::warp_sum(n_distinct);
   return n_sampled != 0 && 4 * n_distinct <= n_sampled;
 }
 

@@ -33,75 +33,173 @@ CFCK_DEVICE LaneGroup<Format> load_group_of(const typename Format::Word* values,
   return group;
 }
 
-// A warp finds this out about a group; all lanes have it.
-struct DeviceGroupAnalysis {
-  GroupCode code;
-  bool has_signs = false;
+// The values of a chunk, of which a warp asks for those of a group while it works on another one.
+template <class Format>
+class ChunkValues {
+  using Word = typename Format::Word;
+
+ public:
+  struct Asked {
+    simt::PendingFour<Word> four;
+    std::uint32_t g = 0;
+    bool is_there = false;
+  };
+
+  CFCK_DEVICE ChunkValues(const Word* values, std::uint32_t n_values)
+      : values_(values), n_values_(n_values), by_four_(simt::can_move_four(values)) {}
+
+  // Asks for group g, where all of it can be asked for at once.
+  CFCK_DEVICE Asked ask(std::uint32_t g) const {
+    Asked asked{};
+    asked.g = g;
+    asked.is_there = by_four_ && (g + 1) * kGroupSize <= n_values_;
+    if (asked.is_there) {
+      asked.four = simt::ask_four(values_ + g * kGroupSize + kLaneValues * simt::lane());
+    }
+    return asked;
+  }
+  CFCK_DEVICE LaneGroup<Format> take(const Asked& asked) const {
+    if (!asked.is_there) {
+      return load_group_of<Format>(values_, n_values_, asked.g);
+    }
+    LaneGroup<Format> group;
+    group.n = kGroupSize;
+    CFCK_UNROLL
+    for (unsigned t = 0; t < kLaneValues; ++t) {
+      group.values[t] = simt::take(asked.four, t);
+    }
+    return group;
+  }
+
+ private:
+  const Word* values_;
+  std::uint32_t n_values_;
+  bool by_four_;
+};
+
+// A device computes in numbers of 32 bits, or of 64, with fewer instructions than in those of 16.
+template <class Word>
+using DeviceWide = std::conditional_t<sizeof(Word) == 8, std::uint64_t, std::uint32_t>;
+
+// A lane has seen this of its values in all groups so far.
+template <class Word>
+struct LaneFindings {
+  Word in_use = 0;     // bits that some value has
+  Word differing = 0;  // bits in which some value differs from the first one of the chunk
   std::uint32_t n_positive_zeros = 0;
   std::uint32_t n_negative_zeros = 0;
 };
 
 template <class Format>
-CFCK_DEVICE void count_zeros_of(const LaneGroup<Format>& group, DeviceGroupAnalysis& found) {
+CFCK_DEVICE void note_differing(const LaneGroup<Format>& group, typename Format::Word first,
+                                LaneFindings<typename Format::Word>& found) {
+  using Word = typename Format::Word;
+  CFCK_UNROLL
+  for (unsigned t = 0; t < kLaneValues; ++t) {
+    const bool is_there = group.is_whole() || place_in_group(false, t, simt::lane()) < group.n;
+    const Word differing = static_cast<Word>(group.values[t] ^ first);
+    found.differing = static_cast<Word>(found.differing | (is_there ? differing : Word{0}));
+  }
+}
+
+template <class Format>
+CFCK_DEVICE void count_zeros_of(const LaneGroup<Format>& group,
+                                LaneFindings<typename Format::Word>& found) {
   using Word = typename Format::Word;
   CFCK_UNROLL
   for (unsigned t = 0; t < kLaneValues; ++t) {
     const Word value = group.values[t];
     const bool is_there = place_in_group(group.is_whole(), t, simt::lane()) < group.n;
     const bool is_zero = is_there && static_cast<Word>(value << 1) == 0;
-    const std::uint32_t zeros = simt::ballot(is_zero);
-    const std::uint32_t positive = simt::ballot(is_zero && value == 0);
-    found.n_positive_zeros += simt::popcount(positive);
-    found.n_negative_zeros += simt::popcount(zeros ^ positive);
+    found.n_positive_zeros += is_zero && value == 0 ? 1 : 0;
+    found.n_negative_zeros += is_zero && value != 0 ? 1 : 0;
   }
 }
 
-// Specification, section 4: finds bin and trailing zero bits, and counts zeros.
+// The same as count_trailing_zero_bits(). Requires: in_use != 0.
 template <class Format>
-CFCK_DEVICE DeviceGroupAnalysis analyse_group_of(const LaneGroup<Format>& group) {
-  using Word = typename Format::Word;
-  using Code = MagnitudeCode<Format>;
-  DeviceGroupAnalysis found;
-  Word in_use = 0;
-  CFCK_UNROLL
-  for (unsigned t = 0; t < kLaneValues; ++t) {
-    in_use = static_cast<Word>(in_use | group.values[t]);
+CFCK_DEVICE unsigned trailing_zero_bits_of(typename Format::Word in_use) {
+  unsigned count;
+  if constexpr (sizeof(in_use) == 8) {
+    const auto low = static_cast<std::uint32_t>(in_use);
+    count = low != 0 ? simt::lowest_bit(low)
+                     : 32 + simt::lowest_bit(static_cast<std::uint32_t>(in_use >> 32));
+  } else {
+    count = simt::lowest_bit(in_use);
   }
-  in_use = simt::warp_reduce(in_use, [](Word a, Word b) { return a | b; });
-  if (in_use == 0) {
-    found.code.kind = GroupKind::kAllZero;
-    found.n_positive_zeros = group.n;
-    return found;
-  }
-  found.has_signs = (in_use >> (Format::kBits - 1)) != 0;
-  found.code.trailing_zero_bits =
-      static_cast<std::uint8_t>(count_trailing_zero_bits<Format>(in_use));
-  count_zeros_of(group, found);
+  return count < Format::kRawBits - 1 ? count : Format::kRawBits - 1;
+}
 
-  Code codes[kLaneValues];
+// The same as magnitude_code() and linear_code().
+template <class Format>
+CFCK_DEVICE std::uint32_t device_magnitude_code(typename Format::Word value) {
+  if constexpr (sizeof(value) == 8) {
+    return magnitude_code<Format>(value);
+  } else {
+    constexpr unsigned kMantissa = Format::kMantissaBits;
+    constexpr std::uint32_t kMagnitude = (std::uint32_t{1} << (Format::kBits - 1)) - 1;
+    constexpr std::uint32_t kSpecial =
+        Format::kHasSpecials ? Format::kMaxExponent << kMantissa : kMagnitude + 1;
+    const std::uint32_t magnitude = value & kMagnitude;
+    const std::uint32_t code = kMantissa >= 7 ? magnitude >> (kMantissa >= 7 ? kMantissa - 7 : 0)
+                                              : magnitude << (kMantissa >= 7 ? 0 : 7 - kMantissa);
+    return magnitude - 1 < kSpecial - 1 ? code + 1 : 0;  // 0 wraps around
+  }
+}
+CFCK_DEVICE std::uint32_t device_linear_code(std::uint32_t code, std::uint32_t top_exponent) {
+  const std::uint32_t less = code - 1;
+  const std::uint32_t linear = (0x80 | (less & 0x7f)) << 8;
+  return simt::shift_right(linear, top_exponent - (less >> 7));  // below 2^16
+}
+
+// Specification, section 4: finds bin and trailing zero bits, the same in all lanes, and notes in
+// `found` what the lane has seen. `first` is the first value of the chunk.
+template <class Format>
+CFCK_DEVICE GroupCode analyse_group_of(const LaneGroup<Format>& group, typename Format::Word first,
+                                       LaneFindings<typename Format::Word>& found) {
+  using Word = typename Format::Word;
+  using Wide = DeviceWide<Word>;
+  GroupCode code;
+  Wide own_in_use = 0;
+  std::uint32_t codes[kLaneValues];
   std::uint32_t top_code = 0;
-  std::uint32_t n_relevant = 0;
   CFCK_UNROLL
   for (unsigned t = 0; t < kLaneValues; ++t) {
-    codes[t] = magnitude_code<Format>(group.values[t]);
+    own_in_use |= group.values[t];
+    codes[t] = device_magnitude_code<Format>(group.values[t]);
     top_code = codes[t] > top_code ? codes[t] : top_code;
-    n_relevant += simt::popcount(simt::ballot(codes[t] != 0));
   }
-  top_code = simt::warp_reduce(top_code, [](auto a, auto b) { return a > b ? a : b; });
+  found.in_use = static_cast<Word>(found.in_use | own_in_use);
+  note_differing(group, first, found);
+  const Wide in_use = simt::warp_or(own_in_use);
+  top_code = simt::warp_max(top_code);
+  if (in_use != 0) {
+    code.trailing_zero_bits =
+        static_cast<std::uint8_t>(trailing_zero_bits_of<Format>(static_cast<Word>(in_use)));
+  }
   if (top_code == 0) {
-    found.code.kind = GroupKind::kNoBin;
-    return found;
+    code.kind = in_use == 0 ? GroupKind::kAllZero : GroupKind::kNoBin;
+    count_zeros_of(group, found);
+    return code;
   }
-  const auto top_exponent = static_cast<Code>((top_code - 1) >> 7);
+  // A summand is below 2^16: the sum has 23 bits, above which values are counted.
+  constexpr unsigned kSumBits = 23;
+  const std::uint32_t top_exponent = (top_code - 1) >> 7;
   std::uint32_t sum = 0;
   CFCK_UNROLL
   for (unsigned t = 0; t < kLaneValues; ++t) {
-    sum += linear_code<Code>(codes[t], top_exponent);
+    const std::uint32_t summand = device_linear_code(codes[t], top_exponent) | 1u << kSumBits;
+    sum += codes[t] != 0 ? summand : 0;
   }
   sum = simt::warp_sum(sum);
-  found.code.scale_bin = static_cast<std::uint16_t>(4 * std::uint32_t{top_exponent} +
-                                                    quarter_octaves(sum * kGroupSize / n_relevant));
-  return found;
+  const std::uint32_t n_relevant = sum >> kSumBits;
+  sum &= (1u << kSumBits) - 1;
+  if (n_relevant != kGroupSize) {  // that leaves no place for a zero
+    count_zeros_of(group, found);
+    sum = sum * kGroupSize / n_relevant;
+  }
+  code.scale_bin = static_cast<std::uint16_t>(4 * top_exponent + quarter_octaves(sum));
+  return code;
 }
 
 // Writes n_bytes of a number, the low ones first.
@@ -193,9 +291,9 @@ CFCK_DEVICE void store_part(const std::uint32_t (&bits)[kLaneValues], unsigned w
 // returns their end. `shared` has a byte for each value of a group. `to` is at a multiple of 4, and
 // so is the end of a whole group.
 template <class Format>
-CFCK_DEVICE std::uint8_t* store_raw_bits(const typename Format::Word (&raw)[kLaneValues],
-                                         unsigned n, bool has_signs, unsigned trailing_zero_bits,
-                                         std::uint8_t* shared, std::uint8_t* to) {
+CFCK_DEVICE std::uint8_t* store_raw_bits(
+    const DeviceWide<typename Format::Word> (&raw)[kLaneValues], unsigned n, bool has_signs,
+    unsigned trailing_zero_bits, std::uint8_t* shared, std::uint8_t* to) {
   const unsigned low_bits = trailing_zero_bits == 0 ? Format::kLowBits : 0;
   const unsigned first = trailing_zero_bits + low_bits;
   unsigned left = Format::kRawBits - (has_signs ? 0 : 1) - first;
@@ -231,7 +329,30 @@ CFCK_DEVICE std::uint8_t* store_raw_bits(const typename Format::Word (&raw)[kLan
   return to;
 }
 
-// Where the parts of groups go, one after another; the same in all lanes.
+// The same as split_value(), with the first symbol as a number that wraps around beyond 32 bits.
+template <class Format>
+CFCK_DEVICE std::uint32_t device_split_value(typename Format::Word value, std::uint32_t first,
+                                             DeviceWide<typename Format::Word>& raw) {
+  using Word = typename Format::Word;
+  if constexpr (sizeof(Word) == 8) {
+    return split_value<Format>(value, static_cast<Word>(static_cast<std::int32_t>(first)), raw);
+  } else {
+    constexpr unsigned kRawMantissa = Format::kRawMantissaBits;
+    constexpr std::uint32_t kTopMantissa = (1u << Format::kSymbolMantissaBits) - 1;
+    constexpr std::uint32_t kMagnitude = (std::uint32_t{1} << (Format::kBits - 1)) - 1;
+    const std::uint32_t field = (value & kMagnitude) >> kRawMantissa;
+    const std::uint32_t symbol = first - (field & ~kTopMantissa) + (field & kTopMantissa);
+    const std::uint32_t other = field == 0 ? Format::kSymbolZero : Format::kSymbolEscape;
+    const std::uint32_t chosen = field != 0 && symbol < Format::kSymbolZero ? symbol : other;
+    const std::uint32_t sign = std::uint32_t{value} >> (Format::kBits - 1) << kRawMantissa;
+    const std::uint32_t kept = (value & ((std::uint32_t{1} << kRawMantissa) - 1)) | sign;
+    raw = chosen == Format::kSymbolEscape ? 0 : kept;
+    return chosen;
+  }
+}
+
+// Where the parts of groups go, one after another; the same in all lanes. Symbols of a group begin
+// at a multiple of 4.
 template <class Format>
 struct DeviceSplitCursors {
   std::uint8_t* symbols;
@@ -239,31 +360,40 @@ struct DeviceSplitCursors {
   typename Format::Word* escapes;
 };
 
-// Splits a group that is not all zero. Symbols are in the order of the stage `rans`: number t of
-// lane l is at 32 t + l. `shared` has a byte for each value of a group.
+// Splits a group that is not all zero, and returns the symbols of the lane: that of its number t in
+// byte t, with the lowest first. Symbols of all lanes are stored that way, one word after another,
+// those of a group that is not whole too. The entropy stage takes number t of lane l as symbol 32 t
+// + l. `shared` has a byte for each value of a group.
 template <class Format>
-CFCK_DEVICE void split_group_of(const LaneGroup<Format>& group, const GroupCode& code,
-                                bool has_signs, std::uint8_t* shared,
-                                DeviceSplitCursors<Format>& to) {
-  using Word = typename Format::Word;
-  const Word first = first_symbol<Format>(code.scale_bin);
-  Word raw[kLaneValues];
+CFCK_DEVICE std::uint32_t split_group_of(const LaneGroup<Format>& group, const GroupCode& code,
+                                         bool has_signs, std::uint8_t* shared,
+                                         DeviceSplitCursors<Format>& to) {
+  const auto first =
+      static_cast<std::uint32_t>(window_top(code.scale_bin) * (1 << Format::kSymbolMantissaBits));
+  DeviceWide<typename Format::Word> raw[kLaneValues];
+  std::uint32_t symbols = 0;
   std::uint32_t escaping = 0;
   CFCK_UNROLL
   for (unsigned t = 0; t < kLaneValues; ++t) {
-    const std::uint8_t symbol = split_value<Format>(group.values[t], first, raw[t]);
+    const std::uint32_t symbol = device_split_value<Format>(group.values[t], first, raw[t]);
     const unsigned i = t * simt::kWarpLanes + simt::lane();
     const bool is_there = i < group.n;  // both orders have the same number of places
-    if (is_there) {
-      to.symbols[i] = symbol;
-    }
+    symbols |= is_there ? symbol << (8 * t) : 0;
     escaping |= is_there && symbol == Format::kSymbolEscape ? 1u << t : 0;
   }
+  reinterpret_cast<std::uint32_t*>(to.symbols)[simt::lane()] = symbols;
   to.symbols += group.n;
-  to.raw = store_raw_bits<Format>(raw, group.n, has_signs, code.trailing_zero_bits, shared, to.raw);
-  to.escapes += each_marked(group.is_whole(), escaping, [&](unsigned t, std::uint32_t number) {
-    to.escapes[number] = group.values[t];
-  });
+  // What almost all groups have is known when this is compiled.
+  to.raw = group.is_whole() && has_signs && code.trailing_zero_bits == 0
+               ? store_raw_bits<Format>(raw, kGroupSize, true, 0, shared, to.raw)
+               : store_raw_bits<Format>(raw, group.n, has_signs, code.trailing_zero_bits, shared,
+                                        to.raw);
+  if (simt::any(escaping != 0)) {
+    to.escapes += each_marked(group.is_whole(), escaping, [&](unsigned t, std::uint32_t number) {
+      to.escapes[number] = group.values[t];
+    });
+  }
+  return symbols;
 }
 
 }  // namespace cfck::codec

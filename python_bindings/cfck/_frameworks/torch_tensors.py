@@ -372,6 +372,8 @@ def _device_tensor(
     dtype, shape = _file_shape(tensor)
 
     def read(offset_bytes: int, address: int, n_bytes: int) -> None:
+        if n_bytes == 0:
+            return  # torch makes no tensor of an empty buffer
         flat = latest.get(name)
         if flat is None:
             same = tensor.view(torch.uint8) if dtype == "F4" else tensor

@@ -16,7 +16,14 @@ from .._options.kinds import MessageOptions, Unpack
 from .._options.native import native_options
 from .._options.signatures import chosen, complete, takes
 from ..errors import InvalidArgumentError, LimitExceededError, UnsupportedError
-from .message_on_device import encode_for_host, encode_there, is_on_device
+from .message_on_device import (
+    Described,
+    encode_all_for_host,
+    encode_all_there,
+    encode_for_host,
+    encode_there,
+    is_on_device,
+)
 from .opening import flat_bytes, readable
 
 if TYPE_CHECKING:
@@ -229,6 +236,38 @@ def _encode(
         return _native.encode_message(dtype, shape, address, native)
     into = _writable(out)
     return _native.encode_message_into(dtype, shape, address, native, into.ctypes.data, into.nbytes)
+
+
+def encode_all_with(
+    framework: Framework[TensorT], tensors: Sequence[TensorT], out: Any, options: MessageOptions
+) -> list[Any]:
+    """encode_messages() for tensors of one library: those of a device at once, all others one by
+    one."""
+    if out not in (None, "device"):
+        raise InvalidArgumentError(f'out is "device", or None, not {out!r}')
+    native = _native_options(options)
+    by_device: dict[Any, list[int]] = {}
+    for i, tensor in enumerate(tensors):
+        if is_on_device(tensor):
+            by_device.setdefault(tensor.device, []).append(i)  # type: ignore[attr-defined]
+        elif out is not None:
+            raise UnsupportedError("a message on a device is made of a tensor of that CUDA device")
+    made: dict[int, Any] = {}
+    for numbers in by_device.values():
+        with without_name():
+            described: list[Described] = [
+                (tensors[i], *framework.describe(tensors[i]))  # type: ignore[misc]
+                for i in numbers
+            ]
+            if out is None:
+                together: Sequence[Any] = encode_all_for_host(described, native)
+            else:
+                together = encode_all_there(described, native)
+        made.update(zip(numbers, together, strict=True))
+    return [
+        _encode(framework, tensor, None, native) if made.get(i) is None else made[i]
+        for i, tensor in enumerate(tensors)
+    ]
 
 
 def _encode_on_device(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import _native
@@ -11,8 +12,14 @@ from ..errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 if TYPE_CHECKING:
     import torch
 
-# The blocks that encode share this memory; a message of fewer chunks takes less.
-_SCRATCH_BYTES = 160 << 20
+# A tensor, with its dtype in files and its shape there.
+Described = tuple["torch.Tensor", str, Sequence[int]]
+
+# The blocks that encode share this memory, which is enough for those of BF16 that a device of 132
+# multiprocessors holds; a message of fewer chunks takes less.
+_SCRATCH_BYTES = 240 << 20
+# Values of tensors whose messages are made at once, unless one alone has more.
+_BATCH_BYTES = 256 << 20
 # Shorter tensors are encoded by the host before a device has begun, unless the message stays there.
 _LEAST_BYTES = 1 << 20
 
@@ -35,13 +42,12 @@ def encode_there(
     Raises:
         UnsupportedError: the device cannot be used.
     """
-    message = _Message(tensor, dtype, shape, native)
-    if message.reason is not None:
-        raise UnsupportedError(f"cuda:{message.memory.number} cannot encode: {message.reason}")
+    messages = _Messages([(tensor, dtype, shape)], native)
+    messages.check_device()
     if out is None:
-        return message.encode()
+        return messages.encode()[0]
     _check_out(out, tensor)
-    return message.encode_into(out)
+    return messages.encode_into(out)[0]
 
 
 def encode_for_host(
@@ -51,61 +57,107 @@ def encode_for_host(
     native: _native.EncodeOptions,
 ) -> bytes | None:
     """The message as bytes, encoded by the device; None: the host encodes it."""
+    return encode_all_for_host([(tensor, dtype, shape)], native)[0]
+
+
+def encode_all_there(
+    tensors: Sequence[Described], native: _native.EncodeOptions
+) -> list[torch.Tensor]:
+    """Messages of tensors in the memory of their device.
+
+    Raises:
+        UnsupportedError: the device cannot be used.
+    """
+    made: list[torch.Tensor] = []
+    for batch in _batches(tensors):
+        messages = _Messages(batch, native)
+        messages.check_device()
+        made += messages.encode()
+    return made
+
+
+def encode_all_for_host(
+    tensors: Sequence[Described], native: _native.EncodeOptions
+) -> list[bytes | None]:
+    """The messages as bytes, encoded by the device; None: the host encodes it."""
     import torch
 
-    if tensor.nbytes < _LEAST_BYTES:
-        return None
-    message = _Message(tensor, dtype, shape, native)
-    if message.reason is not None or not message.encoder.tries_device:
-        return None
-    try:
-        return message.encode_for_host()
-    except (OutOfMemoryError, torch.cuda.OutOfMemoryError):
-        return None
+    if sum(tensor.nbytes for tensor, _, _ in tensors) < _LEAST_BYTES:
+        return [None] * len(tensors)
+    made: list[bytes | None] = []
+    for batch in _batches(tensors):
+        messages = _Messages(batch, native)
+        if messages.reason is not None or not messages.encoder.tries_device:
+            made += [None] * len(batch)
+            continue
+        try:
+            made += messages.encode_for_host()
+        except (OutOfMemoryError, torch.cuda.OutOfMemoryError):
+            made += [None] * len(batch)
+    return made
 
 
-class _Message:
-    """A message that is to be made, and why it cannot be."""
+def _batches(tensors: Sequence[Described]) -> Iterator[list[Described]]:
+    """Tensors whose messages are made at once, with memory for the longest these may get."""
+    batch: list[Described] = []
+    n_bytes = 0
+    for described in tensors:
+        if batch and n_bytes + described[0].nbytes > _BATCH_BYTES:
+            yield batch
+            batch, n_bytes = [], 0
+        batch.append(described)
+        n_bytes += described[0].nbytes
+    yield batch
 
-    def __init__(
-        self,
-        tensor: torch.Tensor,
-        dtype: str,
-        shape: Sequence[int],
-        native: _native.EncodeOptions,
-    ) -> None:
-        import torch
 
+class _Messages:
+    """Messages that are to be made of tensors of one device, and why they cannot be."""
+
+    def __init__(self, tensors: Sequence[Described], native: _native.EncodeOptions) -> None:
         from .._frameworks.torch_device import TorchDevice
 
-        self.memory = TorchDevice(tensor.device)
+        self.memory = TorchDevice(tensors[0][0].device)
         self.reason = self.memory.why_not()
         if self.reason is None:
-            plain = tensor.detach().resolve_conj().resolve_neg()
-            # A byte of F4 has two values, and torch can do little with them.
-            self.tensor = plain.view(torch.uint8) if dtype == "F4" else plain
+            self.tensors = [_plain(tensor, dtype) for tensor, dtype, _ in tensors]
+            described = [(dtype, list(shape)) for _, dtype, shape in tensors]
             self.encoder = _native.MessageEncoder(
-                dtype, list(shape), native, self.memory.number, _SCRATCH_BYTES
+                described, native, self.memory.number, _SCRATCH_BYTES
             )
 
-    def encode(self) -> torch.Tensor:
-        """A tensor of uint8 of exactly the length of the message."""
-        out = self.memory.workspace(self.encoder.most_bytes)
-        return out[: self.encode_into(out)].clone()
+    def check_device(self) -> None:
+        """Raises UnsupportedError where the device cannot be used."""
+        if self.reason is not None:
+            raise UnsupportedError(f"cuda:{self.memory.number} cannot encode: {self.reason}")
 
-    def encode_for_host(self) -> bytes:
-        """The message in the memory of the host."""
-        out = self.memory.workspace(self.encoder.most_bytes)
-        return bytes(out[: self.encode_into(out)].cpu().numpy())
+    def encode(self) -> list[torch.Tensor]:
+        """Tensors of uint8, of exactly the lengths of the messages."""
+        packed, lengths = self._packed()
+        return [packed[at] for at in _one_after_another(lengths)]
 
-    def encode_into(self, out: torch.Tensor) -> int:
-        """How many bytes of ``out`` the message has."""
+    def encode_for_host(self) -> list[bytes]:
+        """The messages in the memory of the host."""
+        packed, lengths = self._packed()
+        data = packed.cpu().numpy()
+        return [bytes(data[at]) for at in _one_after_another(lengths)]
+
+    def _packed(self) -> tuple[torch.Tensor, list[int]]:
+        """The messages without what is between them, in memory of their own, and their lengths."""
+        import torch
+
+        out = self.memory.workspace(self.encoder.out_bytes)
+        lengths = self.encode_into(out)
+        places = zip(self.encoder.offsets, lengths, strict=True)
+        return torch.cat([out[at : at + n] for at, n in places]), lengths
+
+    def encode_into(self, out: torch.Tensor) -> list[int]:
+        """How many bytes of ``out`` each message has, from its offset on."""
         encoder = self.encoder
-        values = self.tensor.contiguous()
+        values = [tensor.contiguous() for tensor in self.tensors]
         workspace = self.memory.workspace(encoder.workspace_bytes)
         staging = self.memory.staging(encoder.staging_bytes, encoder.staging_bytes)
         return encoder.run(
-            values.data_ptr(),
+            [tensor.data_ptr() for tensor in values],
             out.data_ptr(),
             out.nbytes,
             workspace.data_ptr(),
@@ -113,6 +165,19 @@ class _Message:
             staging.nbytes,
             self.memory.stream(),
         )
+
+
+def _one_after_another(lengths: Sequence[int]) -> list[slice]:
+    ends = itertools.accumulate(lengths)
+    return [slice(end - n, end) for end, n in zip(ends, lengths, strict=True)]
+
+
+def _plain(tensor: torch.Tensor, dtype: str) -> torch.Tensor:
+    import torch
+
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    # A byte of F4 has two values, and torch can do little with them.
+    return plain.view(torch.uint8) if dtype == "F4" else plain
 
 
 def _check_out(out: torch.Tensor, tensor: torch.Tensor) -> None:

@@ -9,9 +9,11 @@ import os
 import cfck
 import pytest
 import torch
+from cfck._io import message_on_device
 from cfck.torch import (
     decode_message,
     encode_message,
+    encode_messages,
     load,
     load_checkpoint,
     save,
@@ -172,9 +174,37 @@ def test_verified_and_loaded(tmp_path):
     assert torch.equal(load(path.read_bytes())["w"], tensors["w"])
 
 
+def test_many_messages_at_once(monkeypatch):
+    tensors = [
+        values(n, n + i).to(dtype)
+        for n in (40_000, 0, 33_000, 7, 300_000)
+        for i, dtype in enumerate([*FLOATS, torch.int32])
+    ]
+    expected = [encode_message(tensor) for tensor in tensors]
+    of_device = [tensor.to(CUDA) for tensor in tensors]
+    made = encode_messages(of_device, out="device")
+    assert all(message.is_cuda and message.dtype == torch.uint8 for message in made)
+    assert [message.cpu().numpy().tobytes() for message in made] == expected
+    assert encode_messages(of_device) == expected
+    assert encode_messages(tensors) == expected
+    mixed = [tensor.to(CUDA) if i % 2 else tensor for i, tensor in enumerate(tensors)]
+    assert encode_messages(mixed) == expected
+    assert encode_messages([]) == []
+    monkeypatch.setattr(message_on_device, "_BATCH_BYTES", 500_000)
+    made = encode_messages(of_device, out="device")
+    assert [message.cpu().numpy().tobytes() for message in made] == expected
+    assert encode_messages(of_device) == expected
+    with pytest.raises(TypeError, match="list of tensors"):
+        encode_messages(of_device[0])
+    with pytest.raises(cfck.UnsupportedError, match="of a tensor of that CUDA device"):
+        encode_messages(mixed, out="device")
+    with pytest.raises(cfck.InvalidArgumentError, match="out is"):
+        encode_messages(of_device, out="cuda")
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_messages(dtype):
-    for n in (1, 32768, 32769, 700_000):
+    for n in (0, 1, 32768, 32769, 700_000):
         tensor = values(n, n).to(dtype)
         expected = encode_message(tensor)
         of_device = tensor.to(CUDA)

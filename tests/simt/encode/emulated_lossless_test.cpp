@@ -42,8 +42,9 @@ std::vector<std::byte> emulated(const std::vector<std::byte>& values, simt::Lane
   launch.order = order;
   const DeviceChoiceTables tables = choice_tables();
   simt::emulate<Shared>(launch, [&](Shared& shared) {
-    LosslessEncoding<Format, n_warps> chunk({words.data(), static_cast<std::uint32_t>(n)}, tables,
-                                            reinterpret_cast<std::uint8_t*>(memory.data()), shared);
+    LosslessEncoding<Format, n_warps> chunk(
+        {.values = words.data(), .n_values = static_cast<std::uint32_t>(n)}, tables,
+        reinterpret_cast<std::uint8_t*>(memory.data()), shared);
     const DeviceEncoded encoded = chunk.encode();
     if (!encoded.needs_host) {
       chunk.write(reinterpret_cast<std::uint8_t*>(payload.data()));

@@ -82,7 +82,7 @@ TEST(EmulatedEncodeRans, TablesAreThoseOfTheCpu) {
     build_encode_table(frequencies, expected);
     const DeviceEncodeTable table = emulated_table(frequencies, simt::LaneOrder::kAscending);
     for (unsigned s = 0; s < kRansSymbols; ++s) {
-      const std::uint32_t entry = table.entries[s];
+      const std::uint32_t entry = table.symbols[s].entry;
       ASSERT_EQ(encode_frequency(entry), frequencies[s]);
       for (std::uint32_t rank = 0; rank < frequencies[s]; ++rank) {
         ASSERT_EQ(table.slots[encode_start(entry) + rank],
@@ -119,17 +119,13 @@ struct Symbols {
 
 // What the lanes of a device write for these runs: the section behind the tables.
 template <unsigned n_sets>
-std::vector<std::byte> emulated_lanes(const std::vector<DeviceSymbolRun>& runs,
+std::vector<std::byte> emulated_lanes(const DeviceSymbolRun& bins, const DeviceSymbolGroups& values,
                                       const std::vector<DeviceEncodeTable>& tables, ByteView tail,
                                       simt::LaneOrder order) {
   struct Shared {
-    WordStage stages[n_sets];
     StateStrings<n_sets> strings;
   };
-  std::size_t n_symbols = 0;
-  for (const DeviceSymbolRun& run : runs) {
-    n_symbols += run.n_symbols + kGroupSize;
-  }
+  const std::size_t n_symbols = bins.n_symbols + values.n_symbols + 2 * kGroupSize;
   std::vector<std::uint16_t> words(n_sets * n_symbols);
   std::vector<std::byte> section(2 * words.size() + 1024 * n_sets);
   std::uint32_t n_bytes = 0;
@@ -140,24 +136,20 @@ std::vector<std::byte> emulated_lanes(const std::vector<DeviceSymbolRun>& runs,
   simt::emulate<Shared>(launch, [&](Shared& shared) {
     constexpr unsigned kOwn = n_sets == 1 ? 1 : 2;
     for (unsigned first = 0; first < n_sets; first += kOwn) {
-      DeviceEncodeLanes<kOwn> lanes;
-      lanes.stages = shared.stages;
+      DeviceEncodeLanes<kOwn, n_sets> lanes;
       lanes.room = static_cast<std::uint32_t>(n_symbols);
       lanes.first_set = first;
-      lanes.n_sets = n_sets;
       for (unsigned set = 0; set < kOwn; ++set) {
         lanes.ends[set] = words.data() + (first + set + 1) * n_symbols;
       }
       start_lanes(lanes, reinterpret_cast<const std::uint8_t*>(tail.data()),
                   static_cast<std::uint32_t>(tail.size()));
-      for (std::size_t r = runs.size(); r-- > 0;) {
-        encode_run(lanes, runs[r], tables.data());
-      }
-      finish_words(lanes);
+      encode_groups(lanes, values, tables.data());
+      encode_run(lanes, bins, tables[kBinPlace]);
       EXPECT_FALSE(lanes.is_too_long);
       for (unsigned set = 0; set < kOwn; ++set) {
         states[(first + set) * simt::kWarpLanes + simt::lane()] = lanes.state[set];
-        n_words[first + set] = lanes.n_words(set);
+        n_words[first + set] = lanes.n_words[set];
       }
     }
     simt::sync_warp();
@@ -174,12 +166,24 @@ std::vector<std::byte> emulated_lanes(const std::vector<DeviceSymbolRun>& runs,
   return section;
 }
 
-std::vector<std::byte> emulated_lanes(unsigned n_sets, const std::vector<DeviceSymbolRun>& runs,
+std::vector<std::byte> emulated_lanes(unsigned n_sets, const DeviceSymbolRun& bins,
+                                      const DeviceSymbolGroups& values,
                                       const std::vector<DeviceEncodeTable>& tables, ByteView tail,
                                       simt::LaneOrder order) {
-  return n_sets == 1   ? emulated_lanes<1>(runs, tables, tail, order)
-         : n_sets == 2 ? emulated_lanes<2>(runs, tables, tail, order)
-                       : emulated_lanes<4>(runs, tables, tail, order);
+  return n_sets == 1   ? emulated_lanes<1>(bins, values, tables, tail, order)
+         : n_sets == 2 ? emulated_lanes<2>(bins, values, tables, tail, order)
+                       : emulated_lanes<4>(bins, values, tables, tail, order);
+}
+
+// Symbols of whole groups in the words of DeviceSymbolGroups.
+std::vector<std::uint32_t> words_of(const std::vector<std::uint8_t>& symbols) {
+  std::vector<std::uint32_t> words(symbols.size() / 4);
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    const std::size_t in_group = i % kGroupSize;
+    words[i / kGroupSize * simt::kWarpLanes + in_group % simt::kWarpLanes] |=
+        std::uint32_t{symbols[i]} << (8 * (in_group / simt::kWarpLanes));
+  }
+  return words;
 }
 
 // The tables that the CPU has chosen, by place, and where they end in the section.
@@ -301,10 +305,11 @@ void expect_same_section(unsigned n_sets, std::size_t n_values, unsigned family,
   const ChosenTables chosen(expected, kFirstValuePlace + kLosslessTables);
   const std::vector<std::byte> tables = emulated_tables(counts, n_sets, order);
   EXPECT_TRUE(std::ranges::equal(tables, ByteView(expected).first(chosen.end)));
-  const std::vector<DeviceSymbolRun> runs = {
-      {bins.symbols.data(), static_cast<std::uint32_t>(n_bins), nullptr, kBinPlace},
-      {values.symbols.data(), static_cast<std::uint32_t>(n_values), values.places.data(), 0}};
-  const std::vector<std::byte> found = emulated_lanes(n_sets, runs, chosen.tables, tail, order);
+  const std::vector<std::uint32_t> words = words_of(values.symbols);
+  const std::vector<std::byte> found =
+      emulated_lanes(n_sets, {bins.symbols.data(), static_cast<std::uint32_t>(n_bins)},
+                     {words.data(), static_cast<std::uint32_t>(n_values), values.places.data()},
+                     chosen.tables, tail, order);
   EXPECT_TRUE(std::ranges::equal(found, ByteView(expected).subspan(chosen.end)))
       << found.size() << " bytes";
 }

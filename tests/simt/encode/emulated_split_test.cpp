@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -54,20 +55,26 @@ class Chunk {
         chunk_kernels<Format>().analyse(bytes().data(), n_, expected.data());
     groups_.resize(n_groups());
     ChunkAnalysis found;
+    std::array<LaneFindings<Word>, simt::kWarpLanes> of_lanes;
     simt::Launch launch;
     launch.order = order;
     simt::emulate(launch, 0, [&](void*) {
       for (std::uint32_t g = 0; g < n_groups(); ++g) {
-        const DeviceGroupAnalysis one =
-            analyse_group_of(load_group_of<Format>(values_.data(), count(), g));
+        const GroupCode code = analyse_group_of(load_group_of<Format>(values_.data(), count(), g),
+                                                values_[0], of_lanes[simt::lane()]);
         if (simt::lane() == g % simt::kWarpLanes) {
-          groups_[g] = one.code;
-          found.has_signs = found.has_signs || one.has_signs;
-          found.zeros.positive += one.n_positive_zeros;
-          found.zeros.negative += one.n_negative_zeros;
+          groups_[g] = code;
         }
       }
     });
+    bool differs = false;
+    for (const LaneFindings<Word>& of_lane : of_lanes) {
+      found.has_signs = found.has_signs || of_lane.in_use >> (Format::kBits - 1) != 0;
+      found.zeros.positive += of_lane.n_positive_zeros;
+      found.zeros.negative += of_lane.n_negative_zeros;
+      differs = differs || of_lane.differing != 0;
+    }
+    EXPECT_EQ(differs, std::ranges::count(values_, values_[0]) != std::ssize(values_));
     for (std::size_t g = 0; g < n_groups(); ++g) {
       ASSERT_EQ(groups_[g].kind, expected[g].kind) << "group " << g;
       ASSERT_EQ(groups_[g].scale_bin, expected[g].scale_bin) << "group " << g;
@@ -116,12 +123,13 @@ class Chunk {
   SplitChunk<Format> emulated(const std::vector<GroupCode>& groups, bool has_signs,
                               simt::LaneOrder order) {
     SplitChunk<Format> chunk(n_);
+    std::vector<std::uint32_t> symbols(chunk.symbols.size() / 4);
+    auto* const first_symbol = reinterpret_cast<std::uint8_t*>(symbols.data());
     std::size_t n_bytes[3] = {};
     simt::Launch launch;
     launch.order = order;
     simt::emulate(launch, kGroupSize, [&](void* shared) {
-      DeviceSplitCursors<Format> to{chunk.symbols.data(),
-                                    reinterpret_cast<std::uint8_t*>(chunk.raw.data()),
+      DeviceSplitCursors<Format> to{first_symbol, reinterpret_cast<std::uint8_t*>(chunk.raw.data()),
                                     chunk.escapes.data()};
       for (std::uint32_t g = 0; g < n_groups(); ++g) {
         if (groups[g].kind != GroupKind::kAllZero) {
@@ -130,13 +138,18 @@ class Chunk {
         }
       }
       if (simt::lane() == 5) {
-        n_bytes[0] = static_cast<std::size_t>(to.symbols - chunk.symbols.data());
+        n_bytes[0] = static_cast<std::size_t>(to.symbols - first_symbol);
         n_bytes[1] =
             static_cast<std::size_t>(to.raw - reinterpret_cast<std::uint8_t*>(chunk.raw.data()));
         n_bytes[2] = static_cast<std::size_t>(to.escapes - chunk.escapes.data());
       }
     });
     chunk.resize(n_bytes[0], n_bytes[1], n_bytes[2]);
+    // Lanes have four symbols each, which stand together.
+    for (std::size_t i = 0; i < n_bytes[0]; ++i) {
+      const std::size_t in_group = i % kGroupSize;
+      chunk.symbols[i] = first_symbol[i - in_group + in_group % 32 * 4 + in_group / 32];
+    }
     return chunk;
   }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "tests/simt/encode/device_writer.hpp"
 
@@ -144,6 +145,80 @@ TEST(DeviceEncodeMessage, OneAfterAnother) {
   EXPECT_EQ(message.encoder().summary().host_bytes, 120000u);
 }
 
+// Messages of many tensors, of all dtypes and sizes, made at once.
+class ManyOnDevice {
+ public:
+  explicit ManyOnDevice(const std::vector<NamedTensor>& tensors)
+      : encoder_(plan(tensors)),
+        out_(encoder_.out_bytes()),
+        workspace_(encoder_.workspace_bytes()),
+        staging_(encoder_.staging_bytes() + 256) {}
+
+  Result<std::vector<Bytes>> encode(const std::vector<NamedTensor>& tensors) {
+    std::vector<std::unique_ptr<DeviceMemory>> memory;
+    std::vector<const void*> values;
+    for (const NamedTensor& tensor : tensors) {
+      memory.push_back(std::make_unique<DeviceMemory>(tensor.values));
+      values.push_back(memory.back()->bytes().data());
+    }
+    const auto address = reinterpret_cast<std::uintptr_t>(staging_.data());
+    std::byte* const staging = staging_.data() + (256 - address % 256) % 256;
+    CFCK_TRY(encoder_.enqueue(values, out_.bytes().data(), workspace_.bytes().data(),
+                              {staging, encoder_.staging_bytes()}, {0, nullptr}));
+    CFCK_TRY_ASSIGN(const std::vector<std::uint64_t> lengths, encoder_.finish_all());
+    const Bytes all = out_.values();
+    std::vector<Bytes> messages;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(encoder_.offset_of(i));
+      messages.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(lengths[i]));
+    }
+    return messages;
+  }
+  cuda::Encoder& encoder() { return encoder_; }
+
+ private:
+  static cuda::Encoder plan(const std::vector<NamedTensor>& tensors) {
+    std::vector<cuda::MessageTensor> planned;
+    for (const NamedTensor& tensor : tensors) {
+      planned.push_back({tensor.dtype, tensor.shape});
+    }
+    return take(cuda::Encoder::plan(MessageOptions(), planned, 0));
+  }
+
+  cuda::Encoder encoder_;
+  DeviceMemory out_;
+  DeviceMemory workspace_;
+  Bytes staging_;
+};
+
+TEST(DeviceEncodeMessage, OfManyTensorsAtOnce) {
+  using codec::Pattern;
+  std::vector<NamedTensor> tensors;
+  unsigned seed = 1;
+  for (const std::uint64_t n : {40000, 0, 33000, 3, 300000}) {
+    for (const DType dtype : {DType::kBF16, DType::kF32, DType::kF64, DType::kI32, DType::kBF16}) {
+      const Pattern pattern = seed % 7 == 0 ? Pattern::kSparse : Pattern::kGaussian;
+      tensors.push_back(make_tensor(std::to_string(seed), dtype, {n}, pattern, seed));
+      ++seed;
+    }
+  }
+  ManyOnDevice many(tensors);
+  for (unsigned turn = 0; turn < 2; ++turn) {
+    const std::vector<Bytes> messages = take(many.encode(tensors));
+    ASSERT_EQ(messages.size(), tensors.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      EXPECT_TRUE(messages[i] == on_host(tensors[i], {})) << tensors[i].name;
+    }
+  }
+  EXPECT_GT(many.encoder().summary().device_bytes, 2u << 22);
+  EXPECT_GT(many.encoder().summary().host_bytes, 2u << 20);
+}
+
+TEST(DeviceEncodeMessage, OfNoTensors) {
+  ManyOnDevice none({});
+  EXPECT_TRUE(take(none.encode({})).empty());
+}
+
 TEST(DeviceEncodeMessage, RefusesWrongCalls) {
   const NamedTensor tensor = make_tensor("", DType::kF32, {40000}, codec::Pattern::kGaussian, 1);
   const DeviceMemory values(tensor.values);  // is there as long as the encoder waits for it
@@ -153,6 +228,9 @@ TEST(DeviceEncodeMessage, RefusesWrongCalls) {
   EXPECT_EQ(message.enqueue(values).error().code, ErrorCode::kInvalidArgument);
   EXPECT_TRUE(message.encoder().finish());
   expect_ok(message.enqueue(values));  // and is not finished
+  const std::vector<NamedTensor> two = {tensor, tensor};
+  ManyOnDevice many(two);
+  EXPECT_EQ(many.encode({tensor}).error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(cuda::Encoder::plan({.max_abs_error = 1}, DType::kI32, {5}, 0).error().code,
             ErrorCode::kInvalidArgument);
 }

@@ -1,0 +1,106 @@
+#include "message/device/planned_message.hpp"
+
+#include "base/bytes.hpp"
+#include "encode/trial/choose_candidate.hpp"
+#include "encode/trial/for_device.hpp"
+#include "encode/trial/probes.hpp"
+#include "message/plan.hpp"
+
+namespace cfck::message {
+
+Result<void> PlannedMessage::prepare(const MessageOptions& options, std::size_t most_scratch) {
+  CFCK_TRY_ASSIGN(encode::TensorChoice choice, choose(options, dtype_, shape_));
+  if (header_.n_elems == 0 || choice.codec == CodecChoice::kRaw || choice.is_lossy()) {
+    return {};
+  }
+  plan_values(
+      {dtype_, shape_, source_, chunk_elems_for(options, dtype_, shape_, header_.n_elems, choice),
+       options.entropy, options.level},
+      plan_);
+  plan_.choice = std::move(choice);
+  if (!encode::tries_device(plan_)) {
+    return {};
+  }
+  const auto largest = encode::device_plan(plan_, 0);
+  if (!largest || largest->memory_bytes > most_scratch) {
+    return {};
+  }
+  for (std::uint64_t chunk = 0; chunk < plan_.geometry.n_chunks; ++chunk) {
+    chunks_.push_back(
+        {nullptr, *encode::device_plan(plan_, chunk), plan_.geometry.bytes_of(chunk)});
+  }
+  if (payloads_at() + kHashBytes > most_bytes()) {
+    chunks_.clear();  // a table alone is longer than the values
+  }
+  return {};
+}
+
+void PlannedMessage::set_values(const void* values) {
+  source_.set(values);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    chunks_[i].values = source_.values() + i * plan_.geometry.chunk_bytes;
+  }
+}
+
+void PlannedMessage::write_header(std::byte* to) const {
+  Header coded = header_;
+  coded.codec = CodecId::kLossless;
+  coded.entropy = EntropyId::kRans;
+  coded.has_table = has_table();
+  message::write_header(coded, to);
+  if (coded.has_table) {
+    std::byte* const table = to + header_.size();
+    detail::store<std::uint32_t>(table, static_cast<std::uint32_t>(plan_.geometry.chunk_elems));
+    detail::store<std::uint32_t>(table + 4, 0);
+  }
+}
+
+Result<bool> PlannedMessage::is_that_of_the_host(std::uint64_t n_payload_bytes,
+                                                 ByteView first_values,
+                                                 encode::WorkerMemory& memory) {
+  encode::DeviceTensor known;
+  known.n_bytes = header_.n_bytes;
+  known.first_bytes.assign(first_values.begin(), first_values.end());
+  plan_.on_device = &known;
+  const encode::FrameCosts costs = costs_of_chunks(header_.size() + kHashBytes);
+  if (!has_table()) {
+    CFCK_TRY_ASSIGN(const std::optional<encode::SingleChoice> choice,
+                    encode::choose_lossless(plan_, costs, n_payload_bytes, memory));
+    plan_.on_device = nullptr;
+    return choice.has_value() && n_payload_bytes < header_.n_bytes;
+  }
+  CFCK_TRY_ASSIGN(const encode::Candidates candidates,
+                  encode::candidates_for(plan_, costs, memory));
+  plan_.on_device = nullptr;
+  return encode::may_be_of_device(candidates) &&
+         payloads_at() + n_payload_bytes + kHashBytes < most_bytes();
+}
+
+Result<std::vector<std::byte>> PlannedMessage::of_host(const MessageOptions& options) const {
+  std::vector<std::byte> values(header_.n_bytes);
+  if (!values.empty()) {
+    CFCK_TRY(source_.read_at(0, values));
+  }
+  std::vector<std::byte> made(most_bytes());
+  MessageWorkspace workspace;
+  CFCK_TRY_ASSIGN(const std::uint64_t n_bytes,
+                  encode_message(TensorView{dtype_, shape_, values}, options, made, workspace));
+  made.resize(n_bytes);
+  return made;
+}
+
+std::uint64_t PlannedMessage::header_bytes() const {
+  return header_.size() + (has_table() ? kTableFixedBytes : std::size_t{0});
+}
+std::uint64_t PlannedMessage::table_at() const {
+  return has_table() ? header_.size() + kTableFixedBytes : 0;
+}
+std::uint64_t PlannedMessage::payloads_at() const {
+  return header_.size() + (has_table() ? table_bytes(chunks_.size()) : 0);
+}
+std::uint64_t PlannedMessage::most_bytes() const { return raw_message_bytes(header_); }
+std::uint64_t PlannedMessage::first_bytes() const {
+  return tries_device() ? encode::probed_elems(plan_) * bits_per_element(dtype_) / 8 : 0;
+}
+
+}  // namespace cfck::message
