@@ -107,6 +107,12 @@ class Gpu(Benchmark):
 
         saving.save_all(self.context)
 
+    def lanes(self) -> None:
+        """Real models: what the device leaves to the host."""
+        from gpu import lanes
+
+        lanes.measure_all(self.context)
+
     def nvcomp(self) -> None:
         """Codecs of nvCOMP."""
         from gpu import codecs
@@ -121,6 +127,7 @@ class Gpu(Benchmark):
         "load": load,
         "encode": encode,
         "save": save,
+        "lanes": lanes,
         "nvcomp": nvcomp,
     }
 
