@@ -8,7 +8,7 @@ import torch.distributed as dist
 from ..errors import InvalidArgumentError
 from .agreement import Offer, Operation, encode_all, gather_numbers
 from .arguments import check_group, check_tensor, integer
-from .frames import check_dense, decode_frame, encode_frame, on_host
+from .frames import check_dense, decode_frame, encode_frame, for_frame
 from .transport import broadcast_frame, gather_frames
 
 _MAX_DIMENSIONS = 64
@@ -45,7 +45,7 @@ def all_gather(
             raise InvalidArgumentError(
                 f"a tensor has at most {_MAX_DIMENSIONS} dimensions, not {tensor.dim()}"
             )
-        return [encode_frame(on_host(tensor), {})]
+        return [encode_frame(for_frame(tensor), {})]
 
     offer = Offer(Operation.ALL_GATHER, tensor, n_frames=1, may_differ=True)
     (frame,), lengths, _ = encode_all(offer, encode, group)
@@ -93,7 +93,7 @@ def broadcast(
         if src not in ranks:
             raise InvalidArgumentError(f"src is a rank of the group, one of {ranks}, not {src}")
         if is_source:
-            return [encode_frame(on_host(tensor), {})]
+            return [encode_frame(for_frame(tensor), {})]
         _check_target(tensor)
         return [torch.empty(0, device="cpu")]
 

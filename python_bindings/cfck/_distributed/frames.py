@@ -17,12 +17,16 @@ import torch
 from .._common.text import with_article
 from .._frameworks.torch_tensors import dtype_of, has_plain_storage
 from .._io.message import decode_message, encode_message, max_message_bytes, message_info
+from .._io.message_on_device import is_encoded_there
+from .._io.torch_messages import encode_messages
 from .._native import default_thread_count
 from .._options.kinds import MessageOptions
-from ..errors import CorruptError, UnsupportedError
+from ..errors import CorruptError, OutOfMemoryError, UnsupportedError
 
 # Pieces are what threads share. The size is part of the frame: both sides cut alike.
 _PIECE_BYTES = 4 << 20
+# Shorter tensors are encoded by the host before a device has begun.
+_LEAST_DEVICE_BYTES = 1 << 20
 # FSDP hands over tensors of several dtypes as bytes. Of these, pieces are smaller, and each is
 # encoded as the dtype that a sample of it says.
 _BYTE_PIECE_BYTES = 1 << 20
@@ -41,6 +45,19 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
     """
     check_dense(tensor)
     return tensor.detach().to("cpu").contiguous().view(-1)
+
+
+def for_frame(tensor: torch.Tensor) -> torch.Tensor:
+    """The values of a tensor that is sent without loss, contiguous with one dimension: on the CUDA
+    device that can encode them, or else on the host.
+
+    Raises:
+        UnsupportedError: as on_host().
+    """
+    check_dense(tensor)
+    if tensor.nbytes < _LEAST_DEVICE_BYTES or not is_encoded_there(tensor):
+        return on_host(tensor)
+    return tensor.detach().contiguous().view(-1)
 
 
 def check_dense(tensor: torch.Tensor) -> None:
@@ -67,14 +84,19 @@ def pieces_of(flat: torch.Tensor) -> list[torch.Tensor]:
 
 
 def encode_frame(flat: torch.Tensor, options: MessageOptions) -> torch.Tensor:
-    """The frame of a contiguous tensor of the host with one dimension: bytes on the host."""
-    pieces = [_as_floats(piece) for piece in pieces_of(flat)]
-    parts = _each(lambda piece: _encode(piece, options), pieces)
+    """The frame of a contiguous tensor with one dimension, of the host or as for_frame() gives it:
+    bytes where the tensor is, or on the host."""
+    pieces = pieces_of(flat)
+    parts = _encode_there(pieces, options) if flat.is_cuda else None
+    if parts is None:
+        on_host = [_as_floats(piece.cpu()) for piece in pieces]
+        parts = _each(lambda piece: _encode(piece, options), on_host)
+    device = parts[0].device if parts else torch.device("cpu")
     lengths = torch.tensor([part.numel() for part in parts], dtype=torch.int64, device="cpu")
     n_bytes = 8 * len(parts) + int(lengths.sum())
     # It is never empty: gloo sends no tensors without bytes.
-    padding = torch.zeros(-n_bytes % 8 if parts else 8, dtype=torch.uint8, device="cpu")
-    return torch.cat([lengths.view(torch.uint8), *parts, padding])
+    padding = torch.zeros(-n_bytes % 8 if parts else 8, dtype=torch.uint8, device=device)
+    return torch.cat([lengths.view(torch.uint8).to(device), *parts, padding])
 
 
 def decode_frame(frame: torch.Tensor, out: torch.Tensor) -> None:
@@ -91,6 +113,14 @@ def decode_frame(frame: torch.Tensor, out: torch.Tensor) -> None:
         raise CorruptError(f"a frame of {frame.numel()} bytes ends before its {len(pieces)} pieces")
     parts = torch.split(frame[begin : begin + sum(lengths)], lengths) if pieces else []
     _each(lambda both: _decode(*both), list(zip(parts, pieces, strict=True)))
+
+
+def _encode_there(pieces: list[torch.Tensor], options: MessageOptions) -> list[torch.Tensor] | None:
+    """The messages of pieces on their device, made at once; None: there is no memory for that."""
+    try:
+        return encode_messages(pieces, out="device", options=options)
+    except (OutOfMemoryError, torch.cuda.OutOfMemoryError):
+        return None
 
 
 def _encode(piece: torch.Tensor, options: MessageOptions) -> torch.Tensor:

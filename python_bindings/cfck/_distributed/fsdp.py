@@ -13,7 +13,7 @@ from .._options.kinds import MessageOptions
 from ..errors import InvalidArgumentError, UnsupportedError
 from .agreement import Offer, Operation, encode_all
 from .arguments import check_numbers
-from .frames import decode_frame, encode_frame, on_host
+from .frames import decode_frame, encode_frame, for_frame, on_host
 from .gradients import unsent
 from .traffic import Traffic
 from .transport import FutureWork, completed, exchange_frames, gather_frames
@@ -51,8 +51,9 @@ class CompressedAllGather(_Collective):
     """The all-gather of weights, compressed without loss: what arrives is the same bit for bit.
 
     For ``set_custom_all_gather()`` of modules that fully_shard() has wrapped, on all ranks; one
-    object may serve several modules. Bytes are encoded and decoded on the host, and sent from the
-    device where its process group cannot send from the host.
+    object may serve several modules. Weights on a CUDA device are encoded there (docs/devices.md
+    says which), all others on the host, where bytes are decoded; they are sent from the device
+    where its process group cannot send from the host.
     """
 
     def __call__(
@@ -74,7 +75,7 @@ class CompressedAllGather(_Collective):
         if n_bytes < _MIN_BYTES or group.size() == 1:
             return self._send_dense(output_tensor, input_tensor, group, async_op, 0)
         offer = Offer(Operation.ALL_GATHER_INTO, input_tensor, n_frames=1)
-        agreed = encode_all(offer, lambda: [encode_frame(on_host(input_tensor), {})], group)
+        agreed = encode_all(offer, lambda: [encode_frame(for_frame(input_tensor), {})], group)
         lengths = [length for (length,) in agreed.lengths]
         if max(lengths) >= n_bytes:
             return self._send_dense(output_tensor, input_tensor, group, async_op, agreed.n_bytes)
@@ -159,7 +160,7 @@ class CompressedReduceScatter(_Collective):
         def encode() -> list[torch.Tensor]:
             parts.extend(self._parts(input_tensor, output_tensor.numel(), group.size()))
             return [
-                torch.empty(0, dtype=torch.uint8, device="cpu")
+                torch.empty(0, dtype=torch.uint8, device=part.device)
                 if rank == own
                 else self._encode(part)
                 for rank, part in enumerate(parts)
@@ -173,7 +174,7 @@ class CompressedReduceScatter(_Collective):
         n_sent = sum(frame.numel() for frame in frames)
         self.traffic.add(n_sent + agreed.n_bytes * (len(parts) - 1), n_others)
         received = exchange_frames(frames, agreed.lengths, group, input_tensor.device)
-        total = self._sum(parts[own], received, own)
+        total = self._sum(on_host(parts[own]), received, own)
         if op == dist.ReduceOp.AVG:
             total /= len(parts)
         output_tensor.copy_(total.view(output_tensor.shape))
@@ -195,12 +196,12 @@ class CompressedReduceScatter(_Collective):
         self._residual = state["residual"].clone() if state else None
 
     def _parts(self, gradient: torch.Tensor, n_own: int, n: int) -> list[torch.Tensor]:
-        """What is to be sent to each rank, on the host."""
+        """What is to be sent to each rank: on the host, or on the device that encodes it."""
         if gradient.numel() != n * n_own:
             raise InvalidArgumentError(
                 f"{n} ranks get {n_own} values each, and the gradient has {gradient.numel()}"
             )
-        values = on_host(gradient)
+        values = on_host(gradient) if self._max_error else for_frame(gradient)
         if self._max_error:
             values = values.to(_GRADIENTS[gradient.dtype])
             if self._residual is not None:

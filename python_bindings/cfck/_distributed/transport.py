@@ -113,7 +113,7 @@ def exchange_frames(
     to = device_of_wire(group, device)
     coming = [length for (length,) in lengths]
     room = torch.empty(sum(coming), dtype=torch.uint8, device=to)
-    going = torch.cat(list(frames)).to(to)
+    going = torch.cat([frame.to(to) for frame in frames])
     dist.all_to_all_single(room, going, coming, [f.numel() for f in frames], group=group)
     return list(torch.split(room.cpu(), coming))
 

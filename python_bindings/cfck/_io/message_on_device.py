@@ -29,6 +29,18 @@ def is_on_device(tensor: Any) -> bool:
     return bool(getattr(tensor, "is_cuda", False))
 
 
+def is_encoded_there(tensor: torch.Tensor) -> bool:
+    """Whether the device of a tensor, if it has one, encodes messages of its dtype without loss."""
+    import torch
+
+    from .._frameworks.torch_device import TorchDevice
+
+    floats = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+    if not is_on_device(tensor) or tensor.dtype not in floats:
+        return False
+    return TorchDevice(tensor.device).why_not() is None
+
+
 def encode_there(
     tensor: torch.Tensor,
     dtype: str,

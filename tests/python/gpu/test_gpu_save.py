@@ -5,10 +5,15 @@ pytest -m gpu
 """
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import cfck
 import pytest
 import torch
+from cfck._distributed import frames
+from cfck._distributed.frames import decode_frame, encode_frame, for_frame
 from cfck._io import message_on_device
 from cfck.torch import (
     decode_message,
@@ -217,6 +222,43 @@ def test_messages(dtype):
         assert out.cpu().numpy().tobytes()[: len(expected)] == expected
         assert not out[-10:].cpu().any()
         assert torch.equal(decode_message(message), tensor)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.int32], ids=str)
+@pytest.mark.parametrize("n", [0, 1000, 700_000, 3_000_000])
+def test_frames_of_ranks(dtype, n, monkeypatch):
+    """What a rank sends is the same whoever encodes it (cfck.distributed)."""
+    tensor = values(n, n).to(dtype)
+    expected = encode_frame(for_frame(tensor), {})
+    flat = for_frame(tensor.to(CUDA))
+    assert flat.is_cuda == (dtype.is_floating_point and n * dtype.itemsize >= 1 << 20)
+    frame = encode_frame(flat, {})
+    assert frame.is_cuda == flat.is_cuda
+    assert torch.equal(frame.cpu(), expected)
+    received = torch.empty_like(tensor)
+    decode_frame(frame.cpu(), received)
+    assert torch.equal(received, tensor)
+
+    def without_memory(*arguments, **options):
+        raise torch.cuda.OutOfMemoryError("there is none")
+
+    monkeypatch.setattr(frames, "encode_messages", without_memory)
+    assert torch.equal(encode_frame(flat, {}), expected)
+
+
+def test_collectives_of_two_ranks(tmp_path):
+    script = Path(__file__).with_name("two_ranks.py")
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, script, str(rank), tmp_path / "ranks"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [rank.communicate(timeout=200)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(said)
 
 
 def test_messages_with_options_and_views():
