@@ -1,6 +1,7 @@
 // A DeviceEncoder looks at tensors before any of them is encoded.
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "base/bytes.hpp"
 #include "encode/device/device_encoder.hpp"
@@ -97,10 +98,10 @@ class DeviceEncoder::Look {
       return internal_error("a device has no room for what it is to look at");
     }
     std::ranges::fill(next->host, std::byte{0});
-    std::memcpy(ranges->host.data(), ranges_.data(), ranges->host.size());
+    std::ranges::copy(std::as_bytes(std::span(ranges_)), ranges->host.begin());
     device::Copies all_copies;
     place_copies(all_copies);
-    std::memcpy(copies->host.data(), copies_.data(), copies->host.size());
+    std::ranges::copy(std::as_bytes(std::span(copies_)), copies->host.begin());
     CFCK_TRY(queue.upload(control.device(), control.filled()));
     if (n_pieces_ != 0) {
       const device::Ranges all{reinterpret_cast<device::Range*>(ranges->device),

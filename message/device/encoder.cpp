@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,7 +59,7 @@ class CopyList {
   bool place(device::SlotMemory& control) {
     placed_ = control.take(copies_.size() * sizeof(device::Copy));
     if (placed_) {
-      std::memcpy(placed_->host.data(), copies_.data(), placed_->host.size());
+      std::ranges::copy(std::as_bytes(std::span(copies_)), placed_->host.begin());
     }
     return placed_.has_value();
   }

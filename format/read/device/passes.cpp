@@ -1,8 +1,8 @@
 #include "format/read/device/passes.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
+#include <span>
 #include <type_traits>
 
 #include "base/bytes.hpp"
@@ -18,7 +18,7 @@ T* place_array(const std::vector<T>& array, device::SlotMemory& slot) {
   if (!placed) {
     return nullptr;
   }
-  std::memcpy(placed->host.data(), array.data(), array.size() * sizeof(T));
+  std::ranges::copy(std::as_bytes(std::span(array)), placed->host.begin());
   return reinterpret_cast<T*>(placed->device);
 }
 
