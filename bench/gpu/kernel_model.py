@@ -230,7 +230,7 @@ TODAY = {
     "bf16": (Form(SETS, 16, 205), Form(1, 16, 333)),
     "f32": (Form(SETS, 16, 229), Form(1, 16, 385)),
     "f64": (Form(SETS, 16, 312), Form(1, 16, 380)),
-    "direct_f32_today": (Form(SETS, 12, 247), Form(1, 16, 390)),
+    "direct_f32_today": (Form(SETS, 12, 258), Form(1, 16, 390)),
 }
 SMALL_MEGABYTES = 44.8512  # in 100 tensors
 SMALL_SEGMENT = 56_064  # values of a segment of these
