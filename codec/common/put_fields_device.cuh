@@ -6,6 +6,13 @@
 
 namespace cfck::codec {
 
+// Writes n_bytes of a number, the low ones first.
+CFCK_DEVICE void store_bytes(std::uint64_t number, unsigned n_bytes, std::uint8_t* to) {
+  for (unsigned i = 0; i < n_bytes; ++i) {
+    to[i] = static_cast<std::uint8_t>(number >> 8 * i);
+  }
+}
+
 // Appends bytes and varints (codec/lossless/spec.md, section 1), by the lanes that have memory for
 // them; others, which give nullptr, count the bytes.
 class DeviceFieldWriter {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/simt/xxh3_128_device.cuh"
+#include "codec/common/put_fields_device.cuh"
 #include "cuda/kernels/byte_batches.cuh"
 
 namespace cfck::cuda {
@@ -42,18 +43,12 @@ CFCK_DEVICE void hash_frames(const device::Frames& batch, unsigned /*n_blocks*/)
   });
 }
 
-CFCK_DEVICE void store_number(std::uint64_t number, unsigned n_bytes, std::uint8_t* to) {
-  for (unsigned i = 0; i < n_bytes; ++i) {
-    to[i] = static_cast<std::uint8_t>(number >> 8 * i);
-  }
-}
-
 // By one warp.
 CFCK_DEVICE void put_lengths(const device::Message& message, std::uint8_t* memory) {
   for (std::uint32_t i = simt::lane(); i < message.n_payloads && message.table_at != 0;
        i += simt::kWarpLanes) {
-    store_number(message.payloads[i].n_bytes, 4,
-                 memory + message.whole->at + message.table_at + 4 * i);
+    codec::store_bytes(message.payloads[i].n_bytes, 4,
+                       memory + message.whole->at + message.table_at + 4 * i);
   }
   if (simt::lane() == 0) {
     const device::Frame& last = message.payloads[message.n_payloads - 1];
@@ -65,7 +60,7 @@ CFCK_DEVICE void put_lengths(const device::Message& message, std::uint8_t* memor
 CFCK_DEVICE void put_hash(const device::Message& message, std::uint8_t* memory) {
   const device::Frame& whole = *message.whole;
   if (simt::lane() == 0 && whole.n_bytes != 0) {
-    store_number(whole.hash, 8, memory + whole.at + whole.n_bytes);
+    codec::store_bytes(whole.hash, 8, memory + whole.at + whole.n_bytes);
   }
 }
 

@@ -1,4 +1,4 @@
-// What of a record a device may make: payloads of codec lossless with the entropy stage `rans`,
+// A device may make this of a record: payloads of codec lossless with the entropy stage `rans`,
 // where the host would compare that with nothing else. It has no other codec yet, and no other
 // entropy stage.
 #pragma once
@@ -19,7 +19,7 @@ inline bool may_be_of_device(const Candidates& candidates) noexcept {
   return candidates.list.size() == 1 && may_be_of_device(candidates.list.front());
 }
 
-// The same before candidates are known: as far as the host's own rule goes without the values.
+// Says so before candidates are known, as far as the host's own rule goes without the values.
 bool tries_device(const EncodePlan& plan);
 
 // How a device encodes a chunk then; nothing where it has no kernel for that. The first chunk is

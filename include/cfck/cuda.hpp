@@ -264,14 +264,14 @@ class CFCK_API Encoder {
   // and for a second call; kIo and kOutOfMemory of the driver.
   Result<void> enqueue(const void* values, void* out, void* workspace, MutableBytes staging,
                        Stream stream);
-  // The same for several messages: `values` of each tensor, `out` of out_bytes().
+  // Does so for several messages: `values` of each tensor, `out` of out_bytes().
   Result<void> enqueue(std::span<const void* const> values, void* out, void* workspace,
                        MutableBytes staging, Stream stream);
   // Waits, and returns the length of the message. What the device does not encode (EncodeSummary)
   // makes the whole message the host's: values are copied there and the message back, now. Errors:
   // as enqueue(); kInvalidArgument before it, and for several messages; those of encode_message().
   Result<std::uint64_t> finish();
-  // The same for several messages, whose lengths it returns.
+  // Waits for several messages, and returns their lengths.
   Result<std::vector<std::uint64_t>> finish_all();
 
   // Who has encoded the tensors so far.

@@ -98,7 +98,7 @@ struct Encoder::Impl {
   Result<void> plan(std::span<const MessageTensor> tensors, const EncodeLimits& limits);
   Result<void> check(std::span<const void* const> values, const void* out, const void* workspace,
                      MutableBytes staging, Stream stream) const;
-  // What the device is told of the messages that it makes.
+  // The device is told this of the messages that it makes.
   struct Messages {
     const device::Message* list = nullptr;
     device::Frame* wholes = nullptr;

@@ -165,7 +165,7 @@ struct DeviceSymbolGroups {
   std::uint32_t n_symbols = 0;
   const std::uint8_t* places = nullptr;
 
-  // Those of the lane in a group, from that of a lane set on.
+  // Returns those of the lane in a group, from that of a lane set on.
   CFCK_DEVICE std::uint32_t word(std::uint32_t group, unsigned first_set) const {
     return words[group * simt::kWarpLanes + simt::lane()] >> (8 * first_set);
   }

@@ -88,8 +88,8 @@ struct DeviceLosslessShared {
   SegmentHeader segments[kMaxSegments];
   DeviceSegmentParts parts[kMaxSegments];
   std::uint32_t n_escapes[kMaxSplitParts];  // of values
-  // Of values, by phase. Lanes look up what is anywhere in them, which takes the cache of the
-  // device's memory a turn for each of its lines.
+  // These are of values, by phase. Lanes look up what is anywhere in them: that takes the cache of
+  // the device's memory a turn for each of its lines.
   DeviceEncodeTable tables[kPhases];
   DeviceEncodeWarp warps[n_warps];
 };

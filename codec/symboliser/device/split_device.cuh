@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/simt/warp.cuh"
+#include "codec/common/put_fields_device.cuh"
 #include "codec/symboliser/device/raw_bits_device.cuh"
 #include "codec/symboliser/group_kernels.hpp"
 
@@ -116,7 +117,7 @@ CFCK_DEVICE void count_zeros_of(const LaneGroup<Format>& group,
   }
 }
 
-// The same as count_trailing_zero_bits(). Requires: in_use != 0.
+// Returns what count_trailing_zero_bits() does. Requires: in_use != 0.
 template <class Format>
 CFCK_DEVICE unsigned trailing_zero_bits_of(typename Format::Word in_use) {
   unsigned count;
@@ -130,7 +131,7 @@ CFCK_DEVICE unsigned trailing_zero_bits_of(typename Format::Word in_use) {
   return count < Format::kRawBits - 1 ? count : Format::kRawBits - 1;
 }
 
-// The same as magnitude_code() and linear_code().
+// Return what magnitude_code() and linear_code() do.
 template <class Format>
 CFCK_DEVICE std::uint32_t device_magnitude_code(typename Format::Word value) {
   if constexpr (sizeof(value) == 8) {
@@ -200,13 +201,6 @@ CFCK_DEVICE GroupCode analyse_group_of(const LaneGroup<Format>& group, typename 
   }
   code.scale_bin = static_cast<std::uint16_t>(4 * top_exponent + quarter_octaves(sum));
   return code;
-}
-
-// Writes n_bytes of a number, the low ones first.
-CFCK_DEVICE void store_bytes(std::uint64_t number, unsigned n_bytes, std::uint8_t* to) {
-  for (unsigned i = 0; i < n_bytes; ++i) {
-    to[i] = static_cast<std::uint8_t>(number >> 8 * i);
-  }
 }
 
 // Packs `width` bits, 1 to 8, of each value of a whole group: those of the lane's four neighbours.
@@ -329,7 +323,7 @@ CFCK_DEVICE std::uint8_t* store_raw_bits(
   return to;
 }
 
-// The same as split_value(), with the first symbol as a number that wraps around beyond 32 bits.
+// Does what split_value() does, with the first symbol as a number that wraps around beyond 32 bits.
 template <class Format>
 CFCK_DEVICE std::uint32_t device_split_value(typename Format::Word value, std::uint32_t first,
                                              DeviceWide<typename Format::Word>& raw) {
@@ -383,7 +377,7 @@ CFCK_DEVICE std::uint32_t split_group_of(const LaneGroup<Format>& group, const G
   }
   reinterpret_cast<std::uint32_t*>(to.symbols)[simt::lane()] = symbols;
   to.symbols += group.n;
-  // What almost all groups have is known when this is compiled.
+  // The compiler is told what almost all groups have.
   to.raw = group.is_whole() && has_signs && code.trailing_zero_bits == 0
                ? store_raw_bits<Format>(raw, kGroupSize, true, 0, shared, to.raw)
                : store_raw_bits<Format>(raw, group.n, has_signs, code.trailing_zero_bits, shared,
