@@ -19,7 +19,7 @@ set(CFCK_OLDEST_DEVICE 75)  # which PTX is made for
 # (base/simt/staging.cuh), and that combine the values of all lanes at once (base/simt/warp.cuh).
 set(CFCK_STAGING_DEVICES 80 90)
 set(CFCK_STAGED_SOURCES lossless_kernels lossless_team_kernels direct_kernels direct_team_kernels
-  encode_lossless_kernels)
+  encode_direct_kernels encode_lossless_kernels)
 set(CFCK_DEVICE_CODE_DIR ${PROJECT_BINARY_DIR}/device_code)
 
 # Sets `problem` to what is wrong with nvcc, or to nothing. A toolkit that is too old, or that does not

@@ -133,9 +133,6 @@ class Decoder {
       const std::shared_ptr<const ParametersForDevice>& parameters) const;
 };
 
-// Returns the values of a chunk, which stay until the next call.
-using ReadChunk = std::function<Result<ByteView>()>;
-
 // A sample of the rows of a chunk, evenly spread: row i of it is row i * n_rows / n_sampled.
 struct RowSample {
   std::uint64_t row_bytes = 0;

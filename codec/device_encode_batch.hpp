@@ -3,15 +3,37 @@
 
 #include <cstdint>
 
+#include "codec/device_chunk.hpp"
+#include "codec/error_totals.hpp"
 #include "device/batches.hpp"
 
 namespace cfck::codec {
 
+// Bytes of a payload that the host has made.
+struct DeviceInlineBytes {
+  const std::uint8_t* data = nullptr;
+  std::uint32_t n_bytes = 0;
+};
+
+// A lossy codec is told this of a chunk. Vectors and results are in the memory of the device.
+struct DeviceLossyChunk {
+  DeviceParameters parameters;
+  double bound = 0;                    // of all values, where rows have none
+  const double* row_bounds = nullptr;  // of the rows of the chunk
+  DeviceInlineBytes inline_bytes;      // parameters that the payload has; nothing: a preamble
+  void* decoded = nullptr;             // for the decoded values, aligned to one; nullptr: nowhere
+  ErrorTotals* errors = nullptr;       // of the decoded values
+  // Memory is there to compare with codec lossless; without it the host encodes chunks that have to
+  // be compared.
+  std::uint32_t compares = 0;
+};
+
 struct DeviceEncodeChunk {
-  const void* values = nullptr;  // aligned to a value
-  std::uint64_t end = 0;         // of the memory for frames: one that goes on is left to the host
-  std::uint32_t n_values = 0;    // at least 1
-  std::uint32_t is_last = 0;     // the next frame, if there is one, is not behind this one
+  const void* values = nullptr;             // aligned to a value
+  const DeviceLossyChunk* lossy = nullptr;  // of lossy codecs
+  std::uint64_t end = 0;       // of the memory for frames: one that goes on is left to the host
+  std::uint32_t n_values = 0;  // at least 1
+  std::uint32_t is_last = 0;   // the next frame, if there is one, is not behind this one
 };
 
 // Chunks of one kernel. Blocks take one after another, and put their frames one behind the other,

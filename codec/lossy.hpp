@@ -12,6 +12,7 @@
 #include "codec/codec.hpp"
 #include "codec/error_totals.hpp"
 #include "codec/frame_costs.hpp"
+#include "codec/wanted_values.hpp"
 
 namespace cfck {
 struct CalibratedSteps;  // cfck/calibration.hpp
@@ -99,6 +100,8 @@ struct LossyRecord {
   EncodeLevel level = EncodeLevel::kDefault;
   FrameCosts costs = {};            // of the file, so that lossless is compared fairly
   SharedRequest request = nullptr;  // of the codec's own type
+  // Of the parts that wanted_values() has named; empty: they are found by reading.
+  std::span<const PartFacts> facts = {};
 };
 
 // Returns the bytes of `n_elems` values from `first_elem` on, in place or in `workspace`. May be
@@ -121,6 +124,11 @@ class LossyPlan {
   virtual Result<void> encode(std::uint64_t first_elem, ByteView values, Scratch& scratch,
                               MutableBytes decoded, EncodedChunk& out,
                               ErrorTotals& errors) const = 0;
+  // Says how a device encodes them; nothing where it has no kernel for that.
+  virtual std::optional<DeviceLossyEncodePlan> plan_for_device(std::uint64_t /*first_elem*/,
+                                                               std::uint64_t /*n_elems*/) const {
+    return std::nullopt;
+  }
 
  protected:
   EntropyId entropy_ = EntropyId::kZstd;  // of all chunks
@@ -162,6 +170,14 @@ class LossyEncoder {
     return nullptr;
   }
 
+  // Says what a device needs for chunks of such a record at most, before its values are known;
+  // nothing where no plan is for a device.
+  virtual std::optional<DeviceLossyRoom> room_on_device(const LossyRecord& /*record*/) const {
+    return std::nullopt;
+  }
+  // Says what plan() will read, and want to know, of the values of such a record. It may read
+  // others too, and does without facts.
+  virtual WantedValues wanted_values(const LossyRecord& /*record*/) const { return {}; }
   // Requires: supports(record.dtype). Errors: those of `read`, kInvalidArgument for
   // a bound that cannot be kept, kUnsupported for one for each of too many rows,
   // kOutOfMemory.
@@ -174,12 +190,11 @@ class LossyEncoder {
                                                const ReadValues& /*read*/) const {
     return AbsoluteBound{0, LosslessReason::kNotSmaller};
   }
-  // Returns true if a tensor with such a chunk should be tried with this codec too, where the
-  // options have a maximum error and name no codec. Errors: those of `read`.
-  virtual Result<bool> may_be_smaller(const LossyRecord& /*record*/, const ChunkInfo& /*info*/,
-                                      const ReadChunk& /*read*/) const {
-    return false;
+  // These do what those of Encoder do, where the options have a maximum error and name no codec.
+  virtual RowSample rows_to_sample(const LossyRecord& /*record*/, const ChunkInfo& /*info*/) const {
+    return {};
   }
+  virtual bool may_be_smaller(std::span<const Digest> /*hashes*/) const { return false; }
 };
 
 // Returns nullptr for lossless codecs.

@@ -101,6 +101,38 @@ struct Ranges {
   std::uint32_t n_pieces = 0;
 };
 
+// A statistic of the finite values of a part of a tensor, in binary64.
+enum class PartStatistic : std::uint32_t {
+  kNone,
+  kRange,    // minimum and maximum; above and below all values where there are none
+  kMoments,  // mean, and sum of the squares of what is off it
+};
+struct PartFacts {
+  double n = 0;
+  double first = 0;   // minimum or mean
+  double second = 0;  // maximum or sum of squares
+};
+
+enum class PartFormat : std::uint32_t { kF64, kF32, kBf16, kF16 };
+
+// Values at an address that is a multiple of their size. Moments are those of values less the first
+// finite one of the row, which begins at `row`.
+struct Part {
+  const std::uint8_t* data = nullptr;
+  const std::uint8_t* row = nullptr;
+  std::uint64_t n_values = 0;
+};
+
+// Parts of one format, of which the same statistic is found.
+struct Parts {
+  const Part* parts = nullptr;
+  PartFacts* facts = nullptr;  // of each
+  std::uint32_t* next = nullptr;
+  std::uint32_t n_parts = 0;
+  PartFormat format = PartFormat::kF64;
+  PartStatistic statistic = PartStatistic::kNone;
+};
+
 // Three words stand in front of the bytes of a frame. The length of these bytes is added to the
 // second word.
 struct FrameHeader {

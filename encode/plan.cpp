@@ -13,14 +13,18 @@ Result<ByteView> range_of(const ByteSource& source, std::uint64_t offset_bytes,
   return ByteView(buffer);
 }
 
+ByteView known_values(const EncodePlan& plan, std::uint64_t offset_bytes, std::uint64_t n_bytes) {
+  return plan.on_device == nullptr ? ByteView() : plan.on_device->find_bytes(offset_bytes, n_bytes);
+}
+
 Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,
                              std::uint64_t n_bytes, WorkerMemory& memory) {
   const ByteView mapped = plan.source->mapped();
   if (!mapped.empty()) {
     return mapped.subspan(plan.offset_bytes + offset_bytes, n_bytes);
   }
-  if (plan.on_device != nullptr && offset_bytes + n_bytes <= plan.on_device->first_bytes.size()) {
-    return ByteView(plan.on_device->first_bytes).subspan(offset_bytes, n_bytes);
+  if (const ByteView known = known_values(plan, offset_bytes, n_bytes); !known.empty()) {
+    return known;
   }
   if (memory.values_bytes < n_bytes) {
     memory.values.reset();

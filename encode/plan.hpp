@@ -61,6 +61,9 @@ struct WorkerMemory {
 // `buffer`.
 Result<ByteView> range_of(const ByteSource& source, std::uint64_t offset_bytes,
                           std::uint64_t n_bytes, std::vector<std::byte>& buffer);
+// Returns bytes [offset, offset + n) of a tensor on a device, where the host knows them already;
+// nothing elsewhere.
+ByteView known_values(const EncodePlan& plan, std::uint64_t offset_bytes, std::uint64_t n_bytes);
 // Returns bytes [offset, offset + n) of the tensor: in place where the source is in memory, else a
 // copy in the worker's buffer, valid until its next use.
 Result<ByteView> read_values(const EncodePlan& plan, std::uint64_t offset_bytes,

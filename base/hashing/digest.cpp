@@ -27,6 +27,12 @@ DigestBuilder::Edges DigestBuilder::hash_whole_leaves(std::uint64_t offset_bytes
   return {chunk.first(head), chunk.subspan(tail)};
 }
 
+void DigestBuilder::set_leaves(std::uint64_t offset_bytes,
+                               std::span<const Digest> hashes) noexcept {
+  std::ranges::copy(hashes,
+                    leaves_.begin() + static_cast<std::ptrdiff_t>(offset_bytes / kLeafBytes));
+}
+
 void DigestBuilder::add_edge(std::uint64_t offset_bytes, ByteView edge) {
   while (!edge.empty()) {
     const std::uint64_t leaf = offset_bytes / kLeafBytes;

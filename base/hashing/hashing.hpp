@@ -40,6 +40,9 @@ class DigestBuilder {
   };
   // Thread-safe for chunks that do not overlap.
   Edges hash_whole_leaves(std::uint64_t offset_bytes, ByteView chunk) noexcept;
+  // Takes the hashes, by hash128(), of leaves that somebody else has hashed. Thread-safe likewise.
+  // Requires: the first one begins at the offset.
+  void set_leaves(std::uint64_t offset_bytes, std::span<const Digest> hashes) noexcept;
   // Not thread-safe. Edges of all chunks, in order.
   void add_edge(std::uint64_t offset_bytes, ByteView edge);
 

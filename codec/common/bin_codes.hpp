@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/cpu/bit_width.hpp"
+#include "base/cpu/host_device.hpp"
 #include "codec/common/groups.hpp"
 
 namespace cfck::codec {
@@ -89,7 +91,7 @@ struct SymbolCode {
   std::uint8_t table = 0;
 };
 
-constexpr SymbolCode make_symbol_code(unsigned scale_bin) {
+CFCK_HD constexpr SymbolCode make_symbol_code(unsigned scale_bin) {
   if (scale_bin >= kFirstWithLowBits) {
     const unsigned above = scale_bin - kFirstWithLowBits;
     return {15, static_cast<std::uint8_t>(1 + above / kPhases),
@@ -119,17 +121,26 @@ constexpr unsigned group_values(std::size_t n_left) {
 }
 
 // Returns sum / n; almost all groups are whole.
-inline std::uint64_t share_of(std::uint64_t sum, std::uint64_t n) {
+CFCK_HD inline std::uint64_t share_of(std::uint64_t sum, std::uint64_t n) {
   return n == kGroupSize ? sum / kGroupSize : sum / n;
 }
 
+// The limit of magnitudes in a sum: eight times the mean.
+CFCK_HD inline std::uint32_t limit_of(std::uint64_t sum, unsigned n) {
+  const std::uint64_t limit = share_of(8 * sum, n);
+  return static_cast<std::uint32_t>(limit < 1 ? 1 : limit < UINT32_MAX ? limit : UINT32_MAX);
+}
+
+// Sums of magnitudes below this fit 32 bits.
+inline constexpr std::uint32_t kSmallMagnitudes = std::uint32_t{1} << 24;
+
 // Returns 29 + floor(4 * log2(sum / n)), at least 1. Requires: sum < 2^48, 0 < n.
-inline unsigned bin_of_mean(std::uint64_t sum, std::uint64_t n) {
+CFCK_HD inline unsigned bin_of_mean(std::uint64_t sum, std::uint64_t n) {
   const std::uint64_t mean = share_of(sum << 16, n);
   if (mean == 0) {
     return 1;
   }
-  const int top = 63 - __builtin_clzll(mean);
+  const int top = static_cast<int>(bit_width_of(mean)) - 1;
   const std::uint64_t fraction = top >= 15 ? mean >> (top - 15) : mean << (15 - top);
   // The limits are 2^15 times 2^(1/4), 2^(1/2), 2^(3/4), rounded up.
   const int quarter = (fraction >= 38968) + (fraction >= 46341) + (fraction >= 55109);

@@ -6,9 +6,6 @@
 namespace cfck::codec {
 namespace {
 
-inline constexpr std::size_t kShareWithoutLossless = 2;
-inline constexpr std::size_t kSmallChunkBytes = 16384;
-
 struct FallbackMemory {
   EncodedChunk chunk;
 };

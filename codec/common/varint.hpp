@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/cpu/host_device.hpp"
 #include "codec/errors.hpp"
 
 namespace cfck::codec {
 
-inline std::uint32_t zigzag(std::int32_t value) {
+CFCK_HD inline std::uint32_t zigzag(std::int32_t value) {
   return static_cast<std::uint32_t>(value) << 1 ^ static_cast<std::uint32_t>(value >> 31);
 }
 

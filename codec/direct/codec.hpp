@@ -35,6 +35,8 @@ class DirectEncoder final : public LossyEncoder {
   bool supports(DType dtype) const override;
   // Asked for with a maximum error, but without a quality or target.
   Result<SharedRequest> request_of(const LossyOptions& asked) const override;
+  std::optional<DeviceLossyRoom> room_on_device(const LossyRecord& record) const override;
+  WantedValues wanted_values(const LossyRecord& record) const override;
   Result<LossyDecision> plan(const LossyRecord& record, const ReadValues& read,
                              Scratch& scratch) const override;
   Result<AbsoluteBound> absolute_bound(const LossyRecord& record,

@@ -4,7 +4,9 @@
 #include "base/forks/forks.hpp"
 #include "codec/direct/codec.hpp"
 #include "codec/direct/plan/derived_bounds.hpp"
+#include "codec/direct/plan/device_plan.hpp"
 #include "codec/direct/plan/plan.hpp"
+#include "codec/direct/plan/sample.hpp"
 
 namespace cfck::codec {
 namespace {
@@ -20,9 +22,8 @@ class PlannedTensor final : public LossyPlan {
         bounds_(std::move(bounds)),
         plan_(std::move(plan)) {
     entropy_ = plan_.entropy;
-    if (plan_.place == ParameterPlace::kPreamble) {
-      append_parameters(plan_.parameters, preamble_);
-    }
+    append_parameters(plan_.parameters,
+                      plan_.place == ParameterPlace::kPreamble ? preamble_ : inline_bytes_);
   }
 
   Result<void> encode(std::uint64_t first_elem, ByteView values, Scratch& scratch,
@@ -43,11 +44,25 @@ class PlannedTensor final : public LossyPlan {
     return {};
   }
 
+  std::optional<DeviceLossyEncodePlan> plan_for_device(std::uint64_t first_elem,
+                                                       std::uint64_t n_elems) const override {
+    if (entropy_ != EntropyId::kRans) {
+      return std::nullopt;
+    }
+    std::optional<DeviceLossyEncodePlan> plan = direct_device_plan(
+        {dtype_, shape_, first_elem, n_elems}, plan_.parameters, bounds_.view(), !plan_.is_short);
+    if (plan) {
+      plan->inline_bytes = inline_bytes_;
+    }
+    return plan;
+  }
+
  private:
   const DType dtype_;
   const Shape shape_;
   const DerivedBounds bounds_;
   const DirectPlan plan_;
+  std::vector<std::byte> inline_bytes_;  // parameters of a record of one chunk
 };
 
 Result<bool> keeps_near_zero(const LossyRecord& record, const ReadValues& read) {
@@ -77,6 +92,20 @@ Result<SharedRequest> DirectEncoder::request_of(const LossyOptions& asked) const
   const bool is_asked =
       asked.is_named || (asked.is_open() && !asked.target && !asked.tensor.quality);
   return asked.bound && is_asked ? std::make_shared<const DirectRequest>() : SharedRequest();
+}
+
+std::optional<DeviceLossyRoom> DirectEncoder::room_on_device(const LossyRecord& record) const {
+  return record.entropy == EntropyId::kRans ? direct_device_room(record) : std::nullopt;
+}
+
+WantedValues DirectEncoder::wanted_values(const LossyRecord& record) const {
+  WantedValues wanted;
+  const Result<DirectGeometry> geometry = direct_geometry(record.shape);
+  if (geometry) {
+    wanted.ranges = plan_sample_ranges(*geometry, record.level);
+  }
+  want_facts(record, wanted);
+  return wanted;
 }
 
 Result<LossyDecision> DirectEncoder::plan(const LossyRecord& record, const ReadValues& read,

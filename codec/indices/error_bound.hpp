@@ -1,15 +1,16 @@
 // Whether a decoded value keeps an error bound, without rounding.
 #pragma once
 
+#include "base/cpu/host_device.hpp"
 #include "codec/common/groups.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
 
-inline double magnitude(double x) { return __builtin_fabs(x); }
+CFCK_HD inline double magnitude(double x) { return __builtin_fabs(x); }
 
 // True if |x - y| <= bound, exactly.
-inline bool keeps_bound(double x, double y, double bound) {
+CFCK_HD inline bool keeps_bound(double x, double y, double bound) {
   const double difference = x - y;
   const double rounded = magnitude(difference);
   if (rounded != bound) {

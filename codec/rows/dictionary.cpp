@@ -134,17 +134,4 @@ bool rows_repeat(std::span<const Digest> hashes) {
   return hashes.size() >= n_different + kRepeatedInSample;
 }
 
-Result<bool> rows_repeat(const ChunkInfo& info, const ReadChunk& read) {
-  const RowSample sample = rows_to_sample(info);
-  if (sample.n_sampled == 0) {
-    return false;
-  }
-  CFCK_TRY_ASSIGN(const ByteView values, read());
-  std::array<Digest, kSampledRows> hashes;
-  for (std::uint64_t i = 0; i < sample.n_sampled; ++i) {
-    hashes[i] = detail::hash128(values.subspan(sample.offset_bytes(i), sample.row_bytes));
-  }
-  return rows_repeat(std::span(hashes).first(sample.n_sampled));
-}
-
 }  // namespace cfck::codec

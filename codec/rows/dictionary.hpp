@@ -59,6 +59,5 @@ RowSample rows_to_sample(const ChunkInfo& info);
 // Whether rows of a sample with these hashes repeat.
 bool rows_repeat(std::span<const Digest> hashes);
 // Whether those of a sample of the chunk do. Errors: those of `read`.
-Result<bool> rows_repeat(const ChunkInfo& info, const ReadChunk& read);
 
 }  // namespace cfck::codec

@@ -281,9 +281,12 @@ Result<LossyDecision> RowsLossyEncoder::plan(const LossyRecord& record, const Re
   return LossyDecision{std::make_unique<RowsPlan>(std::move(absolute)), {}};
 }
 
-Result<bool> RowsLossyEncoder::may_be_smaller(const LossyRecord& record, const ChunkInfo& info,
-                                              const ReadChunk& read) const {
-  return record.bound.per_row ? Result<bool>(false) : rows_repeat(info, read);
+RowSample RowsLossyEncoder::rows_to_sample(const LossyRecord& record, const ChunkInfo& info) const {
+  return record.bound.per_row ? RowSample() : codec::rows_to_sample(info);
+}
+
+bool RowsLossyEncoder::may_be_smaller(std::span<const Digest> hashes) const {
+  return rows_repeat(hashes);
 }
 
 }  // namespace cfck::codec

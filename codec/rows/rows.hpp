@@ -36,8 +36,8 @@ class RowsLossyEncoder final : public LossyEncoder {
   Result<SharedRequest> request_of(const LossyOptions& asked) const override;
   Result<LossyDecision> plan(const LossyRecord& record, const ReadValues& read,
                              Scratch& scratch) const override;
-  Result<bool> may_be_smaller(const LossyRecord& record, const ChunkInfo& info,
-                              const ReadChunk& read) const override;
+  RowSample rows_to_sample(const LossyRecord& record, const ChunkInfo& info) const override;
+  bool may_be_smaller(std::span<const Digest> hashes) const override;
 };
 
 const Decoder& rows_decoder() noexcept;

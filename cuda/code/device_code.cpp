@@ -21,7 +21,7 @@
 
 #define CFCK_IMAGES(each)                                                                    \
   each(byte_kernels) each(lossless_kernels) each(lossless_team_kernels) each(direct_kernels) \
-      each(direct_team_kernels) each(encode_lossless_kernels)
+      each(direct_team_kernels) each(encode_direct_kernels) each(encode_lossless_kernels)
 
 CFCK_IMAGES(CFCK_IMAGE)
 

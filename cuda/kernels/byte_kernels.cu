@@ -2,6 +2,7 @@
 // views (device/kernels.inc).
 #include "cuda/kernels/frame_batches.cuh"
 #include "cuda/kernels/launch_shapes.hpp"
+#include "cuda/kernels/part_batches.cuh"
 
 namespace cfck::cuda {
 

@@ -35,11 +35,18 @@ CFCK_DEVICE void write_frame_header(const device::FrameHeader& header, std::uint
   }
 }
 
+// The shared memory of a block.
+template <class Chunk>
+struct EncodeShared {
+  std::uint32_t item;   // of the batch
+  std::uint64_t place;  // of its payload
+  typename Chunk::Shared chunk;
+};
+
 // Chunks of one codec and dtype; `Chunk` is what the codec's device code says of them
 // (device/kernels.inc): encode() and then write(), by all warps of a block.
 template <class Chunk>
-CFCK_DEVICE void encode_batch(const codec::DeviceEncodeBatch& batch,
-                              typename Chunk::Shared& shared) {
+CFCK_DEVICE void encode_batch(const codec::DeviceEncodeBatch& batch, EncodeShared<Chunk>& shared) {
   const bool is_first = simt::warp_of_block() == 0 && simt::lane() == 0;
   const std::uint32_t n_header = batch.has_header != 0 ? device::kFrameHeaderBytes : 0;
   const codec::DeviceChoiceTables tables{batch.costs, batch.frequencies};
@@ -53,7 +60,7 @@ CFCK_DEVICE void encode_batch(const codec::DeviceEncodeBatch& batch,
     if (item >= batch.n_chunks) {
       return;
     }
-    Chunk chunk(batch.chunks[item], tables, memory, shared);
+    Chunk chunk(batch.chunks[item], tables, memory, shared.chunk);
     const codec::DeviceEncoded encoded = chunk.encode();
     const std::uint32_t n_bytes = encoded.needs_host ? 0 : n_header + encoded.n_bytes;
     const std::uint64_t end = batch.chunks[item].end;

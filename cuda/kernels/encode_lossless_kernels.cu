@@ -1,6 +1,6 @@
 // Kernels that encode chunks of the lossless codec (device/kernels.inc).
-#include "codec/lossless/device/encode_chunks_device.cuh"
 #include "cuda/kernels/encode_batch.cuh"
+#include "cuda/kernels/encodings.cuh"
 #include "cuda/kernels/launch_shapes.hpp"
 
 namespace cfck::cuda {
@@ -9,8 +9,9 @@ namespace cfck::cuda {
   extern "C" __global__ void __launch_bounds__(kEncodeWarpsPerBlock* simt::kWarpLanes, \
                                                kEncodeBlocks)                          \
       cfck_encode_lossless_##dtype(const codec::DeviceEncodeBatch batch) {             \
-    __shared__ codec::LosslessEncoding##Dtype<kEncodeWarpsPerBlock>::Shared shared;    \
-    encode_batch<codec::LosslessEncoding##Dtype<kEncodeWarpsPerBlock>>(batch, shared); \
+    using Chunk = LosslessEncoding##Dtype<kEncodeWarpsPerBlock>;                       \
+    __shared__ EncodeShared<Chunk> shared;                                             \
+    encode_batch<Chunk>(batch, shared);                                                \
   }
 #include "device/kernels.inc"
 

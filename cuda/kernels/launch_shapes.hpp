@@ -40,5 +40,10 @@ inline constexpr unsigned kDirectTeamBlocksThatFit = kDirectTeamBlocks;
 // on each multiprocessor, a megabyte for a chunk, so that each thread may have 128 registers.
 inline constexpr unsigned kEncodeWarpsPerBlock = 8;
 inline constexpr unsigned kEncodeBlocks = 2;
+// Of codec direct values of 64 bits take more registers.
+inline constexpr unsigned kDirectEncodeBlocksF64 = 1;
+inline constexpr unsigned kDirectEncodeBlocksF32 = kEncodeBlocks;
+inline constexpr unsigned kDirectEncodeBlocksBf16 = kEncodeBlocks;
+inline constexpr unsigned kDirectEncodeBlocksF16 = kEncodeBlocks;
 
 }  // namespace cfck::cuda

@@ -23,6 +23,30 @@ MutableBytes cut(MutableBytes& memory, std::size_t n_bytes) {
   return front;
 }
 
+std::size_t n_leaves_of(std::uint64_t n_bytes) { return ceil_div(n_bytes, detail::kLeafBytes); }
+
+// Bytes of control memory that a lossy chunk takes beside: with what is found of it, and with what
+// all chunks of a tensor share, if it is the first one of them.
+std::size_t control_bytes_of(const codec::DeviceLossyEncodePlan& plan, std::uint64_t n_bytes,
+                             bool is_first) {
+  const LossyControlBytes control = lossy_control_bytes(plan);
+  return control.of_chunk + (is_first ? control.of_tensor : 0) +
+         device::aligned_bytes(sizeof(codec::ErrorTotals)) +
+         device::aligned_bytes(sizeof(device::Range)) + n_leaves_of(n_bytes) * sizeof(Digest);
+}
+
+// The whole leaves of bytes [begin, end) of a tensor: [first, end) by number. The last one of the
+// tensor ends with it.
+struct WholeLeaves {
+  WholeLeaves(std::uint64_t begin, std::uint64_t end_bytes, std::uint64_t tensor_bytes)
+      : first(n_leaves_of(begin)),
+        end(end_bytes == tensor_bytes ? n_leaves_of(end_bytes) : end_bytes / detail::kLeafBytes) {
+    end = std::max(first, end);
+  }
+  std::uint64_t first;
+  std::uint64_t end;
+};
+
 }  // namespace
 
 DeviceEncoder::DeviceEncoder(device::Queue& queue, Device device, const DeviceEncodeMemory& sizes,
@@ -72,12 +96,16 @@ std::size_t DeviceEncoder::room_bytes(std::uint64_t n_bytes) const {
   return ceil_div(most, std::size_t{kFrameAlignment}) * kFrameAlignment;
 }
 
-bool DeviceEncoder::takes(const EncodePlan& plan) const {
-  if (plan.on_device == nullptr || !tries_device(plan)) {
+bool DeviceEncoder::has_values_of(const EncodePlan& plan) const {
+  if (plan.on_device == nullptr) {
     return false;
   }
   const std::byte* const values = plan.source->on_device(device_) + plan.offset_bytes;
-  if (reinterpret_cast<std::uintptr_t>(values) % device_value_bytes(plan.dtype) != 0) {
+  return reinterpret_cast<std::uintptr_t>(values) % device_value_bytes(plan.dtype) == 0;
+}
+
+bool DeviceEncoder::takes(const EncodePlan& plan) const {
+  if (!has_values_of(plan) || !tries_device(plan)) {
     return false;
   }
   const auto largest = device_plan(plan, 0);
@@ -85,17 +113,46 @@ bool DeviceEncoder::takes(const EncodePlan& plan) const {
          room_bytes(plan.geometry.bytes_of(0)) <= sizes_.pass_bytes;
 }
 
-void DeviceEncoder::add(std::uint32_t record, const EncodePlan& plan) {
+bool DeviceEncoder::takes(const EncodePlan& plan, const codec::LossyPlan& lossy) const {
+  const codec::ChunkGeometry& geometry = plan.geometry;
+  if (!has_values_of(plan)) {
+    return false;
+  }
+  for (std::uint64_t chunk = 0; chunk < geometry.n_chunks; ++chunk) {
+    const auto planned =
+        lossy.plan_for_device(chunk * geometry.chunk_elems, geometry.elems_of(chunk));
+    if (!planned || planned->chunk.memory_bytes > sizes_.scratch_bytes ||
+        control_bytes_of(*planned, geometry.bytes_of(chunk), true) + encode_control_bytes(1) >
+            DeviceEncodeMemory::kControlBytes ||
+        room_bytes(geometry.bytes_of(chunk)) + device::aligned_bytes(geometry.bytes_of(chunk)) >
+            sizes_.pass_bytes) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void DeviceEncoder::add(std::uint32_t record, const EncodePlan& plan,
+                        const std::shared_ptr<const codec::LossyPlan>& lossy) {
   const std::byte* const values = plan.source->on_device(device_) + plan.offset_bytes;
-  numbers_[record] = {next_number_, next_number_ + plan.geometry.n_chunks};
-  for (std::uint64_t chunk = 0; chunk < plan.geometry.n_chunks; ++chunk) {
+  const codec::ChunkGeometry& geometry = plan.geometry;
+  numbers_[record] = {next_number_, next_number_ + geometry.n_chunks};
+  for (std::uint64_t chunk = 0; chunk < geometry.n_chunks; ++chunk) {
     Waiting& waiting = waiting_.emplace_back();
     waiting.number = next_number_++;
-    waiting.n_bytes = plan.geometry.bytes_of(chunk);
-    waiting.chunk = {values + chunk * plan.geometry.chunk_bytes, *device_plan(plan, chunk),
-                     room_bytes(waiting.n_bytes)};
+    waiting.n_bytes = geometry.bytes_of(chunk);
+    waiting.chunk.values = values + chunk * geometry.chunk_bytes;
+    waiting.chunk.most_bytes = room_bytes(waiting.n_bytes);
+    if (lossy != nullptr) {
+      waiting.lossy = lossy;
+      waiting.lossy_chunk =
+          lossy->plan_for_device(chunk * geometry.chunk_elems, geometry.elems_of(chunk));
+      waiting.offset_bytes = chunk * geometry.chunk_bytes;
+      waiting.tensor_bytes = geometry.n_bytes;
+    }
+    waiting.chunk.plan = lossy != nullptr ? waiting.lossy_chunk->chunk : *device_plan(plan, chunk);
   }
-  waiting_bytes_ += plan.geometry.n_bytes;
+  waiting_bytes_ += geometry.n_bytes;
 }
 
 void DeviceEncoder::end(std::uint32_t record) {
@@ -124,7 +181,15 @@ std::optional<MadeChunk> DeviceEncoder::find_made(std::uint64_t number) const {
     return std::nullopt;
   }
   constexpr std::size_t kHeader = device::kFrameHeaderBytes;
-  return MadeChunk{ready_->bytes.subspan(frame.at + kHeader, frame.n_bytes - kHeader), frame.hash};
+  MadeChunk made{ready_->bytes.subspan(frame.at + kHeader, frame.n_bytes - kHeader), frame.hash};
+  const Pass::LossyResults& lossy = ready_->lossy[found->second];
+  if (ready_->chunks[found->second].lossy_chunk) {
+    std::memcpy(&made.errors, ready_->results.data() + lossy.errors_at, sizeof(made.errors));
+    made.leaves = lossy.leaves;
+    made.head = lossy.head;
+    made.tail = lossy.tail;
+  }
+  return made;
 }
 
 Result<std::optional<MadeChunk>> DeviceEncoder::take(std::uint32_t record, std::uint64_t chunk,
@@ -163,6 +228,16 @@ Result<void> DeviceEncoder::advance(const EncodePlan& plan) {
   return {};
 }
 
+// Returns the end of the chunks from `begin` on that follow one another in a tensor with loss.
+std::size_t DeviceEncoder::Pass::end_of_run(std::size_t begin) const {
+  std::size_t end = begin + 1;
+  while (end < chunks.size() && chunks[begin].lossy_chunk &&
+         chunks[end - 1].is_followed_by(chunks[end])) {
+    ++end;
+  }
+  return end;
+}
+
 device::Frame DeviceEncoder::Pass::frame(std::size_t i) const {
   device::Frame frame;
   std::memcpy(&frame, results.data() + i * sizeof(frame), sizeof(frame));
@@ -173,11 +248,23 @@ device::Frame DeviceEncoder::Pass::frame(std::size_t i) const {
 std::vector<DeviceEncoder::Waiting> DeviceEncoder::next_chunks() {
   std::vector<Waiting> chunks;
   std::size_t n_bytes = 0;
-  while (!waiting_.empty() && chunks.size() < DeviceEncodeMemory::kMaxChunks &&
-         n_bytes + waiting_.front().chunk.most_bytes <= sizes_.pass_bytes) {
-    n_bytes += waiting_.front().chunk.most_bytes;
-    waiting_bytes_ -= waiting_.front().n_bytes;
-    chunks.push_back(waiting_.front());
+  std::size_t n_control = 0;  // of lossy ones
+  while (!waiting_.empty() && chunks.size() < DeviceEncodeMemory::kMaxChunks) {
+    const Waiting& next = waiting_.front();
+    n_bytes += next.chunk.most_bytes;
+    if (next.lossy_chunk) {
+      n_bytes += device::aligned_bytes(next.n_bytes);
+      const bool is_first = chunks.empty() || chunks.back().lossy != next.lossy;
+      n_control += control_bytes_of(*next.lossy_chunk, next.n_bytes, is_first);
+    }
+    const bool fits =
+        n_bytes <= sizes_.pass_bytes &&
+        encode_control_bytes(chunks.size() + 1) + n_control <= DeviceEncodeMemory::kControlBytes;
+    if (!fits && !chunks.empty()) {
+      break;
+    }
+    waiting_bytes_ -= next.n_bytes;
+    chunks.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
   }
   std::ranges::stable_sort(chunks, {},
@@ -191,19 +278,138 @@ Result<void> DeviceEncoder::start(Pass& pass) {
   queue_.use_lane(pass.lane);
   pass.control.clear();
   pass.frames.clear();
+  pass.chunks = next_chunks();
   std::vector<DeviceChunk> chunks;
-  for (const Waiting& waiting : next_chunks()) {
+  for (const Waiting& waiting : pass.chunks) {
     pass.frames.emplace_back(waiting.number, static_cast<std::uint32_t>(chunks.size()));
     chunks.push_back(waiting.chunk);
   }
   std::ranges::sort(pass.frames);
-  const DeviceFrames run{chunks.size(), 0, sizes_.pass_bytes};
+  CFCK_TRY_ASSIGN(const device::Placed frames, place_frames(pass.control, chunks.size()));
+  LossyWork lossy = place_decoded(pass);
+  CFCK_TRY(place_results(pass, frames, lossy, chunks));
+  const DeviceFrames run{chunks.size(), 0, lossy.decoded_at};
   const DeviceEncodeTarget target{pass.out, pass.scratch, sizes_.scratch_bytes, kFrameAlignment,
                                   header_};
-  CFCK_TRY_ASSIGN(const device::Placed frames, place_frames(pass.control, chunks.size()));
   CFCK_TRY(start_encoding(queue_, tables_, pass.control, chunks, {&run, 1}, frames, target));
-  CFCK_TRY(queue_.download(pass.results.first(frames.host.size()), frames.device));
+  if (lossy.hashes.n_pieces != 0) {
+    CFCK_TRY(queue_.launch(
+        device::launch_of(device::Kernel::kHashRanges, lossy.hashes.n_pieces, lossy.hashes)));
+  }
+  CFCK_TRY(queue_.download(pass.results.first(lossy.result_bytes), frames.device));
   CFCK_TRY_ASSIGN(pass.mark, queue_.mark());
+  return {};
+}
+
+// Decoded values come at the end of the memory for frames.
+DeviceEncoder::LossyWork DeviceEncoder::place_decoded(Pass& pass) const {
+  LossyWork work;
+  work.decoded_at = sizes_.pass_bytes;
+  pass.lossy.assign(pass.chunks.size(), {});
+  for (std::size_t begin = 0, end = 0; begin < pass.chunks.size(); begin = end) {
+    end = pass.end_of_run(begin);
+    const Waiting& first = pass.chunks[begin];
+    if (!first.lossy_chunk) {
+      continue;
+    }
+    const std::uint64_t end_bytes = pass.chunks[end - 1].end_bytes();
+    work.decoded_at -= device::aligned_bytes(end_bytes - first.offset_bytes);
+    const WholeLeaves leaves(first.offset_bytes, end_bytes, first.tensor_bytes);
+    for (std::size_t i = begin; i < end; ++i) {
+      pass.lossy[i].decoded_at = work.decoded_at + pass.chunks[i].offset_bytes - first.offset_bytes;
+      pass.lossy[i].errors_at = work.n_chunks++ * sizeof(codec::ErrorTotals);
+      pass.lossy[i].first_leaf = leaves.first;
+      pass.lossy[i].leaves_at = work.n_leaves * sizeof(Digest);
+    }
+    if (leaves.first != leaves.end) {
+      const std::uint64_t hashed_at = leaves.first * detail::kLeafBytes;
+      const auto n_leaves = static_cast<std::uint32_t>(leaves.end - leaves.first);
+      work.ranges.push_back(
+          {.data = bytes_of(pass.out + work.decoded_at + hashed_at - first.offset_bytes),
+           .n_bytes = std::min(end_bytes, leaves.end * detail::kLeafBytes) - hashed_at,
+           .n_of = n_leaves,
+           .piece_bytes = detail::kLeafBytes,
+           .n_pieces = n_leaves,
+           .first_piece = work.n_leaves});
+      work.n_leaves += n_leaves;
+    }
+  }
+  return work;
+}
+
+// Errors and hashes of leaves come behind the frames.
+Result<void> DeviceEncoder::place_results(Pass& pass, const device::Placed& frames, LossyWork& work,
+                                          std::vector<DeviceChunk>& chunks) const {
+  work.result_bytes = frames.host.size();
+  if (work.n_chunks == 0) {
+    return {};
+  }
+  const auto errors = pass.control.take(work.n_chunks * sizeof(codec::ErrorTotals));
+  const auto leaves = pass.control.take(work.n_leaves * sizeof(device::RangeHash));
+  const auto list = pass.control.take(work.ranges.size() * sizeof(device::Range));
+  const auto next = pass.control.take(sizeof(std::uint32_t));
+  if (!errors || !leaves || !list || !next) {
+    return internal_error("a device has no room for the errors of chunks");
+  }
+  std::ranges::fill(next->host, std::byte{0});
+  std::ranges::copy(std::as_bytes(std::span(work.ranges)), list->host.begin());
+  work.hashes = {reinterpret_cast<const device::Range*>(list->device),
+                 reinterpret_cast<device::RangeHash*>(leaves->device),
+                 reinterpret_cast<std::uint32_t*>(next->device),
+                 static_cast<std::uint32_t>(work.ranges.size()), work.n_leaves};
+  const auto errors_at = static_cast<std::size_t>(errors->device - frames.device);
+  const auto leaves_at = static_cast<std::size_t>(leaves->device - frames.device);
+  work.result_bytes = leaves_at + leaves->host.size();
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    if (!pass.chunks[i].lossy_chunk) {
+      continue;
+    }
+    Pass::LossyResults& results = pass.lossy[i];
+    chunks[i].lossy = &*pass.chunks[i].lossy_chunk;
+    chunks[i].decoded = pass.out + results.decoded_at;
+    chunks[i].errors = reinterpret_cast<codec::ErrorTotals*>(errors->device + results.errors_at);
+    results.errors_at += errors_at;
+    results.leaves_at += leaves_at;
+  }
+  return {};
+}
+
+// Leaves that have bytes of a chunk which is left to the host are not what was hashed.
+Result<void> DeviceEncoder::find_leaves(Pass& pass) {
+  const auto is_made = [&](std::size_t i) {
+    return pass.chunks[i].lossy_chunk && pass.frame(i).n_bytes != 0;
+  };
+  const auto edge = [&](std::size_t i, std::uint64_t begin,
+                        std::uint64_t end) -> Result<MadeChunk::Edge> {
+    const std::uint64_t at = pass.lossy[i].decoded_at + begin - pass.chunks[i].offset_bytes;
+    const MutableBytes bytes = pass.bytes.subspan(at, end - begin);
+    if (!bytes.empty()) {
+      CFCK_TRY(queue_.download(bytes, pass.out + at));
+    }
+    return MadeChunk::Edge{begin, bytes};
+  };
+  for (std::size_t begin = 0, end = 0; begin < pass.chunks.size(); begin = end) {
+    end = begin + 1;
+    if (!is_made(begin)) {
+      continue;
+    }
+    while (end < pass.chunks.size() && is_made(end) &&
+           pass.chunks[end - 1].is_followed_by(pass.chunks[end])) {
+      ++end;
+    }
+    const Waiting& first = pass.chunks[begin];
+    const std::uint64_t end_bytes = pass.chunks[end - 1].end_bytes();
+    const WholeLeaves leaves(first.offset_bytes, end_bytes, first.tensor_bytes);
+    const std::uint64_t hashed_at = std::min(leaves.first * detail::kLeafBytes, end_bytes);
+    const std::uint64_t hashed_end = std::min(leaves.end * detail::kLeafBytes, end_bytes);
+    Pass::LossyResults& results = pass.lossy[begin];
+    const std::byte* const hashes = pass.results.data() + results.leaves_at +
+                                    (leaves.first - results.first_leaf) * sizeof(Digest);
+    results.leaves = {leaves.first * detail::kLeafBytes,
+                      {reinterpret_cast<const Digest*>(hashes), leaves.end - leaves.first}};
+    CFCK_TRY_ASSIGN(results.head, edge(begin, first.offset_bytes, hashed_at));
+    CFCK_TRY_ASSIGN(pass.lossy[end - 1].tail, edge(begin, hashed_end, end_bytes));
+  }
   return {};
 }
 
@@ -219,6 +425,7 @@ Result<void> DeviceEncoder::finish(Pass& pass) {
   }
   queue_.use_lane(pass.lane);
   CFCK_TRY(queue_.download(pass.bytes.first(total_bytes), pass.out));
+  CFCK_TRY(find_leaves(pass));
   CFCK_TRY_ASSIGN(pass.mark, queue_.mark());
   return queue_.wait(pass.mark);
 }

@@ -14,10 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "codec/lossy.hpp"
 #include "device/batches.hpp"
 #include "device/memory.hpp"
 #include "device/queue.hpp"
 #include "encode/device/encode_batch.hpp"
+#include "encode/device/look.hpp"
 #include "encode/device_tensor.hpp"
 #include "encode/plan.hpp"
 
@@ -32,8 +34,8 @@ struct DeviceEncodeMemory {
   static constexpr unsigned kPasses = 2;
   // A pass has so many chunks at most.
   static constexpr std::size_t kMaxChunks = 1024;
-  static constexpr std::size_t kControlBytes = std::size_t{128} << 10;
-  static constexpr std::size_t kLookBytes = std::size_t{2} << 20;
+  static constexpr std::size_t kControlBytes = DeviceLook::kControlBytes;
+  static constexpr std::size_t kLookBytes = DeviceLook::kResultBytes;
 
   std::size_t workspace_bytes() const {
     return kPasses * (pass_bytes + scratch_bytes + kControlBytes) + kControlBytes + kLookBytes;
@@ -47,6 +49,17 @@ struct DeviceEncodeMemory {
 struct MadeChunk {
   ByteView payload;
   std::uint64_t hash = 0;  // tiled, of the frame
+  // Of a lossy codec, of the decoded values: what they are off by, and what the digest needs of
+  // them. Leaves and bytes may be of chunks behind this one, too, which have none of these then.
+  codec::ErrorTotals errors = {};
+  struct Leaves {
+    std::uint64_t offset_bytes = 0;  // in the tensor, as what follows
+    std::span<const Digest> hashes = {};
+  } leaves = {};
+  struct Edge {
+    std::uint64_t offset_bytes = 0;
+    ByteView bytes = {};
+  } head = {}, tail = {};  // before and behind whole leaves
 };
 
 // Bytes of values that were on the device.
@@ -75,18 +88,32 @@ class DeviceEncoder {
   // of results. Of `plans` dtype, shape, choice, geometry, source, entropy, level and tries_others
   // are used.
   Result<void> look_at(std::span<const EncodePlan> plans);
+  // Finds out what codecs want to know of the values of lossy tensors before they plan, all at
+  // once. Requires: look_at() was called for each, and choices are theirs.
+  Result<void> look_at_values(std::span<const EncodePlan* const> plans);
+  // To be called when a lossy tensor is planned: what was found is as long as a sample of it.
+  void forget_values(const EncodePlan& plan);
   // nullptr where the tensor is not in the memory of the device, or was not looked at.
   const DeviceTensor* find(const EncodePlan& plan) const;
   // Whether the tensor is in the memory of the device.
   bool is_on_device(const ByteSource& source) const { return source.on_device(device_) != nullptr; }
 
-  // Whether the device is to encode chunks of this tensor, in advance: what the host decides on
-  // them may be otherwise.
+  // Whether the device was found to have the values, aligned to one.
+  bool has_values_of(const EncodePlan& plan) const;
+  // Whether the device is to encode chunks of this tensor without loss, in advance: what the host
+  // decides on them may be otherwise.
   bool takes(const EncodePlan& plan) const;
-  // Adds all chunks of a tensor that it takes. Requires: nothing was added for the record.
-  void add(std::uint32_t record, const EncodePlan& plan);
-  // Whether passes are full without the tensors that will be added.
-  bool has_enough() const { return waiting_bytes_ >= 2 * sizes_.pass_bytes; }
+  // Whether it can encode them as a lossy codec has planned.
+  bool takes(const EncodePlan& plan, const codec::LossyPlan& lossy) const;
+  // Adds all chunks of a tensor that it takes, with a lossy codec unless `lossy` is nullptr.
+  // Requires: nothing was added for the record.
+  void add(std::uint32_t record, const EncodePlan& plan,
+           const std::shared_ptr<const codec::LossyPlan>& lossy = nullptr);
+  // Whether passes are full with so many bytes of values more, without the tensors that will be
+  // added.
+  bool has_enough(std::uint64_t more_bytes) const {
+    return waiting_bytes_ + more_bytes >= 2 * sizes_.pass_bytes;
+  }
   // Waits for a chunk. Nothing where the host has to encode it. Errors of the device name the
   // tensor.
   Result<std::optional<MadeChunk>> take(std::uint32_t record, std::uint64_t chunk,
@@ -105,16 +132,40 @@ class DeviceEncoder {
     std::uint64_t number = 0;
     std::uint64_t n_bytes = 0;  // of its values
     DeviceChunk chunk;
+    // Of a lossy codec.
+    std::shared_ptr<const codec::LossyPlan> lossy;  // what follows refers to it
+    std::optional<codec::DeviceLossyEncodePlan> lossy_chunk;
+    std::uint64_t offset_bytes = 0;  // in the tensor
+    std::uint64_t tensor_bytes = 0;
+
+    std::uint64_t end_bytes() const { return offset_bytes + n_bytes; }
+    bool is_followed_by(const Waiting& next) const {
+      return next.lossy == lossy && next.number == number + 1;
+    }
   };
   struct Pass;
-  class Look;
 
   std::size_t room_bytes(std::uint64_t n_bytes) const;
   // Waits for the next pass, and has those behind it begin.
   Result<void> advance(const EncodePlan& plan);
   std::vector<Waiting> next_chunks();
   Result<void> start(Pass& pass);
+  // What lossy chunks of a pass need: memory for decoded values, which is not that of frames, and
+  // for what is found of them; and the leaves to be hashed.
+  struct LossyWork {
+    std::uint64_t decoded_at = 0;  // in the memory for frames
+    std::size_t n_chunks = 0;
+    std::uint32_t n_leaves = 0;
+    std::vector<device::Range> ranges;
+    std::size_t result_bytes = 0;  // with the frames
+    device::Ranges hashes;
+  };
+  LossyWork place_decoded(Pass& pass) const;
+  Result<void> place_results(Pass& pass, const device::Placed& frames, LossyWork& work,
+                             std::vector<DeviceChunk>& chunks) const;
   Result<void> finish(Pass& pass);
+  // Finds the leaves and edges of the lossy chunks that the device has made, and downloads edges.
+  Result<void> find_leaves(Pass& pass);
   std::optional<MadeChunk> find_made(std::uint64_t number) const;
 
   device::Queue& queue_;
@@ -154,8 +205,23 @@ struct DeviceEncoder::Pass {
   MutableBytes bytes;    // likewise: the frames
   std::uint64_t mark = 0;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> frames;  // by the number of the chunk
+  std::vector<Waiting> chunks;                                  // by the number of the frame
+  // Of lossy chunks: decoded values follow one another in the memory of frames, if the chunks do in
+  // the tensor; where results are among all of them; and what find_leaves() has found.
+  struct LossyResults {
+    std::uint64_t decoded_at = 0;
+    std::size_t errors_at = 0;
+    std::uint64_t first_leaf =
+        0;                      // of those that are hashed, of all chunks that follow one another
+    std::size_t leaves_at = 0;  // of this leaf
+    MadeChunk::Leaves leaves;
+    MadeChunk::Edge head;
+    MadeChunk::Edge tail;
+  };
+  std::vector<LossyResults> lossy;  // by the number of the frame
 
   device::Frame frame(std::size_t i) const;
+  std::size_t end_of_run(std::size_t begin) const;
 };
 
 }  // namespace cfck::encode

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -33,6 +34,66 @@ T* on_host(const device::Placed& placed) {
   return reinterpret_cast<T*>(placed.host.data());
 }
 
+// Tells the device of lossy chunks, in control memory. What chunks share is there once.
+class LossyDescriber {
+ public:
+  explicit LossyDescriber(device::SlotMemory& control) : control_(control) {}
+
+  // Returns where the device finds it; nullptr for chunks without loss.
+  Result<const codec::DeviceLossyChunk*> describe(const DeviceChunk& chunk) {
+    if (chunk.lossy == nullptr) {
+      return nullptr;
+    }
+    const codec::DeviceLossyEncodePlan& plan = *chunk.lossy;
+    codec::DeviceLossyChunk lossy;
+    lossy.parameters = plan.parameters;
+    lossy.parameters.row_steps = place(plan.row_steps);
+    lossy.parameters.rows = place(plan.rows);
+    lossy.parameters.coefficients = place_shared(plan.coefficients);
+    lossy.parameters.bands = place_shared(plan.bands);
+    lossy.parameters.columns = place_shared(plan.columns);
+    lossy.bound = plan.bound;
+    lossy.row_bounds = place(plan.row_bounds);
+    lossy.inline_bytes = {reinterpret_cast<const std::uint8_t*>(place(plan.inline_bytes)),
+                          static_cast<std::uint32_t>(plan.inline_bytes.size())};
+    lossy.decoded = chunk.decoded;
+    lossy.errors = chunk.errors;
+    lossy.compares = plan.compares ? 1 : 0;
+    const auto* const placed = place(std::span<const codec::DeviceLossyChunk>(&lossy, 1));
+    return has_room_ ? Result<const codec::DeviceLossyChunk*>(placed) : internal_error(kNoRoom);
+  }
+
+ private:
+  // nullptr for an empty list.
+  template <class Element>
+  const Element* place(std::span<const Element> list) {
+    if (list.empty()) {
+      return nullptr;
+    }
+    const auto placed = control_.take(list.size_bytes());
+    has_room_ = has_room_ && placed;
+    if (!placed) {
+      return nullptr;
+    }
+    std::ranges::copy(std::as_bytes(list), placed->host.begin());
+    return on_device<const Element>(*placed);
+  }
+  const std::int16_t* place_shared(std::span<const std::int16_t> list) {
+    if (list.empty()) {
+      return nullptr;
+    }
+    const auto [known, is_new] = shared_.try_emplace(list.data(), nullptr);
+    if (is_new) {
+      known->second = place(list);
+    }
+    return known->second;
+  }
+
+  device::SlotMemory& control_;
+  std::map<const void*, const std::int16_t*> shared_;
+  bool has_room_ = true;
+};
+
 Result<Described> describe(device::SlotMemory& control, std::span<const DeviceChunk> chunks,
                            std::span<const DeviceFrames> runs, const device::Placed& frames) {
   const auto places = control.take(chunks.size() * sizeof(std::uint64_t));
@@ -43,6 +104,7 @@ Result<Described> describe(device::SlotMemory& control, std::span<const DeviceCh
   }
   std::ranges::fill(places->host, std::byte{0});
   std::ranges::fill(counters->host, std::byte{0});
+  LossyDescriber describer(control);
   std::uint32_t n_pieces = 0;
   std::size_t i = 0;
   for (const DeviceFrames& run : runs) {
@@ -53,8 +115,10 @@ Result<Described> describe(device::SlotMemory& control, std::span<const DeviceCh
       n_pieces += static_cast<std::uint32_t>(
           ceil_div(chunks[i].most_bytes, std::uint64_t{device::kHashPieceBytes}));
       on_host<device::Frame>(frames)[i] = frame;
+      CFCK_TRY_ASSIGN(const codec::DeviceLossyChunk* const lossy, describer.describe(chunks[i]));
       on_host<codec::DeviceEncodeChunk>(*list)[i] = {
           .values = chunks[i].values,
+          .lossy = lossy,
           .end = run.end,
           .n_values = chunks[i].plan.n_values,
           .is_last = i + 1 == end ? 1u : 0u,
@@ -124,6 +188,30 @@ Result<void> DeviceEncodeTables::keep(device::Queue& queue) {
   costs = reinterpret_cast<const std::uint32_t*>(all_costs);
   frequencies = reinterpret_cast<const std::uint16_t*>(all_frequencies);
   return {};
+}
+
+namespace {
+
+template <class Element>
+std::size_t list_bytes(std::size_t n) {
+  return device::aligned_bytes(n * sizeof(Element));
+}
+
+}  // namespace
+
+LossyControlBytes lossy_control_bytes(const codec::DeviceLossyEncodePlan& plan) {
+  return {
+      list_bytes<std::uint16_t>(plan.row_steps.size()) +
+          list_bytes<double>(plan.row_bounds.size()) + list_bytes<std::int16_t>(plan.rows.size()) +
+          list_bytes<std::byte>(plan.inline_bytes.size()) + list_bytes<codec::DeviceLossyChunk>(1),
+      list_bytes<std::int16_t>(plan.coefficients.size()) +
+          list_bytes<std::int16_t>(plan.bands.size()) +
+          list_bytes<std::int16_t>(plan.columns.size())};
+}
+LossyControlBytes lossy_control_bytes(const codec::DeviceLossyRoom& at_most) {
+  return {2 * list_bytes<std::uint16_t>(at_most.n_rows) + list_bytes<double>(at_most.n_rows) +
+              list_bytes<std::byte>(at_most.inline_bytes) + list_bytes<codec::DeviceLossyChunk>(1),
+          list_bytes<std::int16_t>(at_most.n_shared_entries) + 2 * device::kAlignment};
 }
 
 Result<device::Placed> place_frames(device::SlotMemory& control, std::size_t n_chunks) {

@@ -9,6 +9,7 @@
 #include "cfck/dtype.hpp"
 #include "cfck/status.hpp"
 #include "codec/device_encode_plan.hpp"
+#include "codec/error_totals.hpp"
 #include "device/batches.hpp"
 #include "device/memory.hpp"
 #include "device/queue.hpp"
@@ -25,6 +26,10 @@ struct DeviceChunk {
   const std::byte* values = nullptr;
   codec::DeviceEncodePlan plan;
   std::uint64_t most_bytes = 0;  // of its frame
+  // Of a lossy codec: what `plan` is a part of, and where on the device results go, or nullptr.
+  const codec::DeviceLossyEncodePlan* lossy = nullptr;
+  std::byte* decoded = nullptr;
+  codec::ErrorTotals* errors = nullptr;
 };
 
 // Kernels that encode read these tables in the memory of a device.
@@ -54,10 +59,18 @@ struct DeviceEncodeTarget {
   std::optional<device::FrameHeader> header;
 };
 
-// Bytes of control memory that so many chunks take at most.
+// Bytes of control memory that so many chunks take at most, without what lossy ones take beside.
 constexpr std::size_t encode_control_bytes(std::size_t n_chunks) {
-  return n_chunks * (sizeof(device::Frame) + 2 * sizeof(std::uint64_t) + 24) + 4096;
+  return n_chunks * (sizeof(device::Frame) + 2 * sizeof(std::uint64_t) + 32) + 4096;
 }
+
+// Returns how much a lossy chunk takes beside, and how much what all chunks of a tensor share.
+struct LossyControlBytes {
+  std::size_t of_chunk = 0;
+  std::size_t of_tensor = 0;
+};
+LossyControlBytes lossy_control_bytes(const codec::DeviceLossyEncodePlan& plan);
+LossyControlBytes lossy_control_bytes(const codec::DeviceLossyRoom& at_most);
 
 // Takes control memory for the frames of so many chunks, in their order. Errors: kInternal where it
 // is too little.

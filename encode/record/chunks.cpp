@@ -40,9 +40,18 @@ SealedChunk RecordEncoder::seal_made(const MadeChunk& made) {
   return sealed;
 }
 
-Result<RecordEncoder::ChunkResult> RecordEncoder::take_made(const MadeChunk& made) {
+Result<RecordEncoder::ChunkResult> RecordEncoder::take_made(ChunkedRecord& record,
+                                                            const MadeChunk& made) {
   ChunkResult result;
   result.sealed = seal_made(made);
+  result.errors = made.errors;
+  if (!record.has_digest()) {
+    record.digest.set_leaves(made.leaves.offset_bytes, made.leaves.hashes);
+    result.edges = {made.head.offset_bytes,
+                    {made.head.bytes.begin(), made.head.bytes.end()},
+                    made.tail.offset_bytes,
+                    {made.tail.bytes.begin(), made.tail.bytes.end()}};
+  }
   result.is_made = true;
   return result;
 }
@@ -50,8 +59,16 @@ Result<RecordEncoder::ChunkResult> RecordEncoder::take_made(const MadeChunk& mad
 Result<std::optional<RecordEncoder::SingleResult>> RecordEncoder::choose_made(
     const SingleRecord& record, WorkerMemory& memory) {
   std::optional<SingleResult> result;
-  CFCK_TRY_ASSIGN(std::optional<SingleChoice> choice,
-                  choose_lossless(record.plan, costs_, record.made->payload.size(), memory));
+  std::optional<SingleChoice> choice;
+  if (record.lossy) {
+    choice.emplace();
+    choice->candidate = *record.lossy;
+    choice->errors.add(record.made->errors);
+    choice->digest = digest_of_leaves(record.made->leaves.hashes);
+  } else {
+    CFCK_TRY_ASSIGN(choice,
+                    choose_lossless(record.plan, costs_, record.made->payload.size(), memory));
+  }
   if (choice) {
     result.emplace(SingleResult{*std::move(choice), seal_made(*record.made), true});
   }

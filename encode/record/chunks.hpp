@@ -78,7 +78,20 @@ struct RecordEncoder::ChunkedRecord {
 struct RecordEncoder::SingleRecord {
   const std::uint32_t number;
   const EncodePlan plan;
-  std::optional<MadeChunk> made;  // by a device
+  // By a device: with this candidate, if it is lossy.
+  std::optional<MadeChunk> made;
+  std::optional<Candidate> lossy;
+};
+
+// A record whose turn has not come. With a lossy candidate that the device encodes with, that is
+// known: of a record of several chunks in `chunked`, of others in `lossy`.
+struct RecordEncoder::WaitingRecord {
+  std::uint32_t number = 0;
+  EncodePlan plan;
+  SharedRecord chunked = nullptr;
+  std::optional<Candidate> lossy = std::nullopt;
+  bool may_lose = false;   // a lossy codec may plan it for the device
+  bool is_offered = true;  // to the device, where that may encode it
 };
 
 // The decision and the encoding in one.

@@ -31,33 +31,91 @@ Result<void> RecordEncoder::drain() {
 }
 
 Result<void> RecordEncoder::encode(std::uint32_t number, EncodePlan plan) {
-  const bool is_taken = device_ != nullptr && device_->takes(plan);
-  if (is_taken) {
-    device_->add(number, plan);
-  } else if (waiting_.empty()) {
-    return encode_now(number, std::move(plan));
+  if (device_ == nullptr) {
+    return encode_now({number, std::move(plan)});
   }
-  waiting_.emplace_back(number, std::move(plan));
-  while (!waiting_.empty() && device_->has_enough()) {
+  WaitingRecord next{number, std::move(plan)};
+  next.may_lose = may_lose_on_device(next.plan) && device_->has_values_of(next.plan);
+  next.is_offered = !next.may_lose && !device_->takes(next.plan);
+  if (waiting_.empty() && next.is_offered) {
+    return encode_now(std::move(next));
+  }
+  waiting_bytes_ += next.is_offered ? 0 : next.plan.geometry.n_bytes;
+  waiting_.push_back(std::move(next));
+  while (!waiting_.empty() && device_->has_enough(waiting_bytes_)) {
     CFCK_TRY(encode_first_waiting());
   }
   return {};
 }
 
-Result<void> RecordEncoder::encode_first_waiting() {
-  auto [number, plan] = std::move(waiting_.front());
-  waiting_.pop_front();
-  return encode_now(number, std::move(plan));
+// In the order of the records, in which their chunks will be asked for. The device finds out all
+// that lossy codecs want to know at once.
+Result<void> RecordEncoder::offer_waiting() {
+  std::vector<const EncodePlan*> plans;
+  for (const WaitingRecord& waiting : waiting_) {
+    if (!waiting.is_offered && waiting.may_lose) {
+      plans.push_back(&waiting.plan);
+    }
+  }
+  if (!plans.empty()) {
+    CFCK_TRY(naming(device_->look_at_values(plans), *plans.front()));
+  }
+  for (WaitingRecord& waiting : waiting_) {
+    if (std::exchange(waiting.is_offered, true)) {
+      continue;
+    }
+    if (waiting.may_lose) {
+      CFCK_TRY(offer_with_loss(waiting));
+      device_->forget_values(waiting.plan);
+    } else {
+      device_->add(waiting.number, waiting.plan);
+    }
+  }
+  waiting_bytes_ = 0;
+  return {};
 }
 
-Result<void> RecordEncoder::encode_now(std::uint32_t number, EncodePlan plan) {
+// A lossy codec plans in advance: the device is told what it has planned.
+Result<void> RecordEncoder::offer_with_loss(WaitingRecord& waiting) {
+  const EncodePlan& plan = waiting.plan;
+  std::optional<Candidate> chosen;
   if (plan.geometry.n_chunks == 1) {
-    return submit_single(number, std::move(plan));
+    CFCK_TRY_ASSIGN(chosen, only_lossy_candidate(plan, costs_, executor_->caller_memory()));
+  } else {
+    waiting.chunked = std::make_shared<ChunkedRecord>(waiting.number, plan);
+    CFCK_TRY(choose(waiting.chunked));
+    chosen = waiting.chunked->candidate;
   }
-  const auto record = std::make_shared<ChunkedRecord>(number, std::move(plan));
-  CFCK_TRY_ASSIGN(const bool is_encoded, encode_against_base(record));
-  if (!is_encoded) {
-    CFCK_TRY(choose(record));
+  if (chosen && chosen->lossy != nullptr && device_->takes(plan, *chosen->lossy)) {
+    device_->add(waiting.number, plan, chosen->lossy);
+    waiting.lossy = std::move(chosen);
+  }
+  return {};
+}
+
+Result<void> RecordEncoder::encode_first_waiting() {
+  if (waiting_bytes_ != 0 && (!waiting_.front().is_offered || !device_->has_enough(0))) {
+    CFCK_TRY(offer_waiting());
+  }
+  WaitingRecord next = std::move(waiting_.front());
+  waiting_.pop_front();
+  return encode_now(std::move(next));
+}
+
+Result<void> RecordEncoder::encode_now(WaitingRecord waiting) {
+  const std::uint32_t number = waiting.number;
+  if (waiting.plan.geometry.n_chunks == 1) {
+    return submit_single(std::move(waiting));
+  }
+  SharedRecord record = std::move(waiting.chunked);
+  if (record == nullptr) {
+    record = std::make_shared<ChunkedRecord>(number, std::move(waiting.plan));
+    CFCK_TRY_ASSIGN(const bool is_encoded, encode_against_base(record));
+    if (!is_encoded) {
+      CFCK_TRY(choose(record));
+      CFCK_TRY(encode_chunks(record));
+    }
+  } else {
     CFCK_TRY(encode_chunks(record));
   }
   if (device_ != nullptr) {
@@ -73,11 +131,12 @@ Result<void> RecordEncoder::encode_chunks(const SharedRecord& record) {
   return record->candidate.codec == CodecId::kRaw ? submit_raw(record) : submit_all_coded(record);
 }
 
-Result<void> RecordEncoder::submit_single(std::uint32_t number, EncodePlan plan) {
-  const auto record = std::make_shared<SingleRecord>(SingleRecord{number, std::move(plan), {}});
+Result<void> RecordEncoder::submit_single(WaitingRecord waiting) {
+  const auto record = std::make_shared<SingleRecord>(
+      SingleRecord{waiting.number, std::move(waiting.plan), {}, std::move(waiting.lossy)});
   if (device_ != nullptr) {
-    CFCK_TRY_ASSIGN(record->made, device_->take(number, 0, record->plan));
-    device_->end(number);
+    CFCK_TRY_ASSIGN(record->made, device_->take(record->number, 0, record->plan));
+    device_->end(record->number);
   }
   return executor_->submit(
       [this, record](WorkerMemory& memory) { return encode_single(*record, memory); },
@@ -162,7 +221,7 @@ Result<void> RecordEncoder::submit_coded(const SharedRecord& record, std::uint64
   }
   return executor_->submit(
       [this, record, chunk, made](WorkerMemory& memory) {
-        return made ? take_made(*made) : encode_coded(*record, chunk, memory);
+        return made ? take_made(*record, *made) : encode_coded(*record, chunk, memory);
       },
       [this, record, chunk](ChunkResult result) { return take(record, chunk, std::move(result)); });
 }

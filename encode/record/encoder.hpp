@@ -54,12 +54,16 @@ class RecordEncoder {
   struct ChunkedRecord;
   struct ChunkResult;
   struct AgainstBase;
+  struct WaitingRecord;
   using SharedRecord = std::shared_ptr<ChunkedRecord>;
 
   Result<void> encode_first_waiting();
-  Result<void> encode_now(std::uint32_t number, EncodePlan plan);
+  // Has lossy codecs plan the records that wait for it, and the device encode what it can.
+  Result<void> offer_waiting();
+  Result<void> offer_with_loss(WaitingRecord& waiting);
+  Result<void> encode_now(WaitingRecord waiting);
   Result<void> encode_chunks(const SharedRecord& record);
-  Result<void> submit_single(std::uint32_t number, EncodePlan plan);
+  Result<void> submit_single(WaitingRecord waiting);
   // Sets the candidate of the record: the chosen one, or the one that raw still competes with.
   Result<void> choose(const SharedRecord& record);
   // Returns the bytes of the record with each candidate.
@@ -94,7 +98,7 @@ class RecordEncoder {
   Result<ChunkResult> encode_coded(ChunkedRecord& record, std::uint64_t chunk,
                                    WorkerMemory& memory);
   // Takes a chunk that the device has encoded.
-  Result<ChunkResult> take_made(const MadeChunk& made);
+  Result<ChunkResult> take_made(ChunkedRecord& record, const MadeChunk& made);
   // Chooses with what the device has made of the only chunk; nothing where the host has to encode
   // it.
   Result<std::optional<SingleResult>> choose_made(const SingleRecord& record, WorkerMemory& memory);
@@ -115,7 +119,8 @@ class RecordEncoder {
   Progress progress_;
   std::map<std::uint32_t, LosslessReason> kept_lossless_;
   DeviceEncoder* device_ = nullptr;
-  std::deque<std::pair<std::uint32_t, EncodePlan>> waiting_;  // for the device to have enough
+  std::deque<WaitingRecord> waiting_;   // for the device to have enough
+  std::uint64_t waiting_bytes_ = 0;     // of those that were not offered to it
   std::unique_ptr<Executor> executor_;  // goes first: its work uses all of the above
 };
 

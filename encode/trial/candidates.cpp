@@ -111,23 +111,6 @@ Result<Candidates> lossy_candidates(const EncodePlan& plan, const FrameCosts& co
   return found;
 }
 
-// Makes what a codec is asked, where the caller's codec is planned or another one.
-codec::LossyRecord lossy_record(const EncodePlan& plan, const FrameCosts& costs, EntropyId entropy,
-                                EncodeLevel level) {
-  codec::LossyRecord record;
-  record.dtype = plan.dtype;
-  record.shape = plan.shape;
-  record.chunk_elems = plan.geometry.chunk_elems;
-  record.bound = plan.choice.bound.value_or(ErrorBound{BoundKind::kNone, false, 0});
-  // Rate control has already compared with lossless.
-  record.is_forced = plan.choice.codec != CodecChoice::kAuto || plan.has_step;
-  record.keeps_near_zero = plan.choice.keeps_near_zero;
-  record.costs = costs;
-  record.entropy = entropy;
-  record.level = level;
-  return record;
-}
-
 // Plans a tensor with a lossy codec, which is that of the choice or one that nobody asked for.
 Result<LossyCandidate> plan_lossy(const EncodePlan& plan, CodecId codec, const FrameCosts& costs,
                                   EntropyId entropy, EncodeLevel level, WorkerMemory& memory,
@@ -142,8 +125,10 @@ Result<LossyCandidate> plan_lossy(const EncodePlan& plan, CodecId codec, const F
     if (check_cancelled) {
       CFCK_TRY(check_cancelled());
     }
-    return range_of(*plan.source, plan.offset_bytes + first_elem * value_bytes,
-                    n_elems * value_bytes, workspace);
+    const ByteView known = known_values(plan, first_elem * value_bytes, n_elems * value_bytes);
+    return known.empty() ? range_of(*plan.source, plan.offset_bytes + first_elem * value_bytes,
+                                    n_elems * value_bytes, workspace)
+                         : Result<ByteView>(known);
   };
   const codec::ReadValues read_in_place = std::cref(read);  // needs no memory
   CFCK_TRY_ASSIGN(
@@ -197,7 +182,9 @@ class OtherCodecs {
       return {};
     }
     CFCK_TRY_ASSIGN(const bool is_tried, any_chunk([&](std::uint64_t chunk) {
-                      return rows_say_yes(id, *encoder, chunk);
+                      return rows_say_yes(id, *encoder,
+                                          encoder->rows_to_sample(sampled_chunk_info(plan_, chunk)),
+                                          chunk);
                     }));
     if (is_tried) {
       found.push_back({id, entropy_, plan_.level});
@@ -212,8 +199,9 @@ class OtherCodecs {
     }
     const codec::LossyRecord record = lossy_record(plan_, costs_, entropy_, plan_.level);
     CFCK_TRY_ASSIGN(const bool is_tried, any_chunk([&](std::uint64_t chunk) {
-                      return encoder->may_be_smaller(record, sampled_chunk_info(plan_, chunk),
-                                                     [this, chunk] { return read(chunk); });
+                      const codec::RowSample rows =
+                          encoder->rows_to_sample(record, sampled_chunk_info(plan_, chunk));
+                      return rows_say_yes(id, *encoder, rows, chunk);
                     }));
     if (!is_tried) {
       return {};
@@ -238,8 +226,9 @@ class OtherCodecs {
     return false;
   }
 
-  Result<bool> rows_say_yes(CodecId id, const codec::Encoder& encoder, std::uint64_t chunk) {
-    const codec::RowSample rows = encoder.rows_to_sample(sampled_chunk_info(plan_, chunk));
+  template <class Encoder>
+  Result<bool> rows_say_yes(CodecId id, const Encoder& encoder, const codec::RowSample& rows,
+                            std::uint64_t chunk) {
     if (rows.n_sampled == 0) {
       return false;
     }
@@ -277,6 +266,28 @@ class OtherCodecs {
 };
 
 }  // namespace
+
+codec::LossyRecord lossy_record(const EncodePlan& plan, const FrameCosts& costs, EntropyId entropy,
+                                EncodeLevel level) {
+  codec::LossyRecord record;
+  record.dtype = plan.dtype;
+  record.shape = plan.shape;
+  record.chunk_elems = plan.geometry.chunk_elems;
+  record.bound = plan.choice.bound.value_or(ErrorBound{BoundKind::kNone, false, 0});
+  // Rate control has already compared with lossless.
+  record.is_forced = plan.choice.codec != CodecChoice::kAuto || plan.has_step;
+  record.keeps_near_zero = plan.choice.keeps_near_zero;
+  record.costs = costs;
+  record.entropy = entropy;
+  record.level = level;
+  const KnownFacts* const known = plan.on_device == nullptr ? nullptr : &plan.on_device->facts;
+  if (known != nullptr && known->chunk_elems == record.chunk_elems &&
+      known->per_row == record.bound.per_row &&
+      known->statistic == codec::statistic_of(record.bound.kind)) {
+    record.facts = known->parts;
+  }
+  return record;
+}
 
 bool has_one_stage(const EncodePlan& plan, EntropyId stage) {
   const ShortList<EntropyId, 2> stages = stages_to_try(plan);

@@ -44,6 +44,11 @@ Result<Candidates> candidates_for(const EncodePlan& plan, const FrameCosts& cost
                                   WorkerMemory& memory, const CheckCancelled& check_cancelled = {},
                                   ByteView first_chunk = {});
 
+// What a lossy codec is asked for the tensor, but for the request. Facts are those that are known
+// of it on a device.
+codec::LossyRecord lossy_record(const EncodePlan& plan, const FrameCosts& costs, EntropyId entropy,
+                                EncodeLevel level);
+
 // A candidate of the lossy codec that was chosen for the tensor, or why there is none.
 struct LossyCandidate {
   std::optional<Candidate> candidate;

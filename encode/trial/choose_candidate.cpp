@@ -198,4 +198,12 @@ Result<std::optional<SingleChoice>> choose_lossless(const EncodePlan& plan, cons
   return choice;
 }
 
+Result<std::optional<Candidate>> only_lossy_candidate(const EncodePlan& plan,
+                                                      const FrameCosts& costs,
+                                                      WorkerMemory& memory) {
+  CFCK_TRY_ASSIGN(const Candidates candidates, candidates_for(plan, costs, memory));
+  const bool is_only = candidates.list.size() == 1 && candidates.list.front().lossy != nullptr;
+  return is_only ? std::optional<Candidate>(candidates.list.front()) : std::nullopt;
+}
+
 }  // namespace cfck::encode

@@ -77,4 +77,10 @@ Result<std::optional<SingleChoice>> choose_lossless(const EncodePlan& plan, cons
                                                     std::uint64_t payload_bytes,
                                                     WorkerMemory& memory);
 
+// Returns the candidate that choose_for_values() takes for a tensor of one chunk, where there is
+// but one and it is lossy; nothing elsewhere.
+Result<std::optional<Candidate>> only_lossy_candidate(const EncodePlan& plan,
+                                                      const FrameCosts& costs,
+                                                      WorkerMemory& memory);
+
 }  // namespace cfck::encode

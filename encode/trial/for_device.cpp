@@ -12,6 +12,15 @@ bool tries_device(const EncodePlan& plan) {
          has_one_stage(plan, EntropyId::kRans);
 }
 
+bool may_lose_on_device(const EncodePlan& plan) {
+  if (!plan.choice.is_lossy() || plan.choice.needs_step() || plan.level == EncodeLevel::kArchive ||
+      plan.base_tensor != nullptr) {
+    return false;
+  }
+  const codec::LossyRecord record = lossy_record(plan, {}, plan.entropy, plan.level);
+  return codec::find_lossy_encoder(plan.choice.lossy_codec)->room_on_device(record).has_value();
+}
+
 std::optional<codec::DeviceEncodePlan> device_plan(const EncodePlan& plan, std::uint64_t chunk) {
   codec::ChunkInfo info = sampled_chunk_info(plan, chunk);
   info.entropy = EntropyId::kRans;

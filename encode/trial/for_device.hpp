@@ -1,6 +1,5 @@
 // A device may make this of a record: payloads of codec lossless with the entropy stage `rans`,
-// where the host would compare that with nothing else. It has no other codec yet, and no other
-// entropy stage.
+// where the host would compare that with nothing else, and what a lossy codec plans for it.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +11,18 @@
 namespace cfck::encode {
 
 inline bool may_be_of_device(const Candidate& candidate) noexcept {
-  return candidate.codec == CodecId::kLossless && candidate.entropy == EntropyId::kRans &&
-         candidate.lossy == nullptr;
+  return candidate.lossy != nullptr ||
+         (candidate.codec == CodecId::kLossless && candidate.entropy == EntropyId::kRans);
 }
 inline bool may_be_of_device(const Candidates& candidates) noexcept {
   return candidates.list.size() == 1 && may_be_of_device(candidates.list.front());
 }
 
-// Says so before candidates are known, as far as the host's own rule goes without the values.
+// Says so before candidates are known, as far as the host's own rule goes without the values, where
+// nothing may be lost.
 bool tries_device(const EncodePlan& plan);
+// And where something may: candidates are needed to know more.
+bool may_lose_on_device(const EncodePlan& plan);
 
 // How a device encodes a chunk then; nothing where it has no kernel for that. The first chunk is
 // the largest.

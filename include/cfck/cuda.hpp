@@ -159,8 +159,8 @@ struct EncodeLimits {
 struct EncodeSummary {
   std::uint64_t device_bytes = 0;  // encoded by the device
   // Copied to the host and encoded there: what libzstd has a part in (integers, masks of zeros,
-  // values that repeat, small tensors, the level archive), tensors with an error, rows, and values
-  // that do not shrink.
+  // values that repeat, small tensors, the level archive), tensors with a target or a quality,
+  // rows, and values that do not shrink.
   std::uint64_t host_bytes = 0;
 };
 
@@ -241,8 +241,8 @@ class CFCK_API Encoder {
   Encoder(Encoder&&) noexcept;
   Encoder& operator=(Encoder&&) noexcept;
 
-  // Whether the device is tried at all: otherwise the host encodes, as with a maximum error, and
-  // finish() takes as long as that.
+  // Whether the device is tried at all: otherwise the host encodes, and finish() takes as long as
+  // that.
   bool tries_device() const;
   // Memory of the device for all messages, each of which has max_message_bytes() of it, from a
   // multiple of 256 on. Of a single message it is at least that much.
@@ -252,12 +252,13 @@ class CFCK_API Encoder {
   // Memory of the device, and of the host, both at addresses that are multiples of 256; copies are
   // fastest to pinned memory. Beside EncodeLimits::scratch_bytes, which is all that a long message
   // takes of the device, some kilobytes, 130 bytes for each chunk, and up to 34 kilobytes for each
-  // message.
+  // message; with a maximum error 2 MB more, and 10 bytes for each row.
   std::size_t workspace_bytes() const;
   std::size_t staging_bytes() const;
 
-  // Asks for everything, on `stream`, after what is there already, and does not wait: the length of
-  // the message stays on the device. `values` has the bytes of the tensor, contiguous and aligned
+  // Asks for everything, on `stream`, after what is there already, and does not wait, unless there
+  // is a maximum error: then it waits for a sample of the values, and plans. The length of the
+  // message stays on the device. `values` has the bytes of the tensor, contiguous and aligned
   // to an element; `out` has max_message_bytes() and does not overlap them. All memory must stay,
   // and values must not change, until finish() has returned. May be called again after finish().
   // Errors: kInvalidArgument for memory or a stream of another device, memory that is too small,

@@ -12,12 +12,14 @@
 #include "cfck/cuda.hpp"
 #include "cuda/host/cuda_device.hpp"
 #include "encode/device/encode_batch.hpp"
+#include "message/device/copy_list.hpp"
 #include "message/device/planned_message.hpp"
 #include "message/plan.hpp"
 
 namespace cfck::cuda {
 namespace {
 
+using message::CopyList;
 using message::PlannedMessage;
 
 constexpr std::size_t kAlignment = 256;
@@ -41,47 +43,13 @@ T* on_device(const device::Placed& placed) {
   return reinterpret_cast<T*>(placed.device);
 }
 
-// Copies of bytes on the device, all in one launch.
-class CopyList {
- public:
-  void add(const std::byte* from, std::byte* to, std::uint64_t n_bytes) {
-    if (n_bytes == 0) {
-      return;
-    }
-    copies_.push_back({.from = reinterpret_cast<const std::uint8_t*>(from),
-                       .to = reinterpret_cast<std::uint8_t*>(to),
-                       .n_bytes = n_bytes,
-                       .first_piece = n_pieces_});
-    n_pieces_ +=
-        static_cast<std::uint32_t>(ceil_div(n_bytes, std::uint64_t{device::kCopyPieceBytes}));
-  }
-  // Puts the list in control memory that is not uploaded yet.
-  bool place(device::SlotMemory& control) {
-    placed_ = control.take(copies_.size() * sizeof(device::Copy));
-    if (placed_) {
-      std::ranges::copy(std::as_bytes(std::span(copies_)), placed_->host.begin());
-    }
-    return placed_.has_value();
-  }
-  Result<void> launch(device::Queue& queue) const {
-    const device::Copies all{on_device<device::Copy>(*placed_),
-                             static_cast<std::uint32_t>(copies_.size()), n_pieces_};
-    return queue.launch(device::launch_of(device::Kernel::kCopyBytes, n_pieces_, all));
-  }
-
- private:
-  std::vector<device::Copy> copies_;
-  std::optional<device::Placed> placed_;
-  std::uint32_t n_pieces_ = 0;
-};
-
 }  // namespace
 
 // A message, and where it is.
 struct Encoder::Part {
   PlannedMessage message;
   std::uint64_t at = 0;  // in the memory for messages
-  // Among those of all messages that the device is tried for.
+  // Among those of all messages that the device encodes, or that it is tried for.
   std::size_t first_chunk = 0;
   std::size_t first_values_at = 0;
 
@@ -106,6 +74,8 @@ struct Encoder::Impl {
     std::uint32_t n_pieces = 0;
   };
 
+  // Has lossy codecs plan, and finds out which messages the device encodes.
+  Result<void> plan_with_loss(std::byte* workspace, MutableBytes staging);
   Result<void> start(std::byte* workspace, MutableBytes staging);
   Result<CopyList> describe_copies(std::byte* gathered);
   Result<Messages> describe_messages(const device::Placed& frames);
@@ -122,12 +92,15 @@ struct Encoder::Impl {
 
   bool tries_device() const { return !by_kernel.empty(); }
   std::size_t control_bytes() const {
-    return rounded_up(encode::encode_control_bytes(n_chunks) +
+    return rounded_up(encode::encode_control_bytes(n_chunks) + lossy_control_bytes +
                       by_kernel.size() * (kControlOfMessage + 4 * device::kAlignment) +
                       kControlOfLaunches);
   }
   std::size_t result_bytes() const {
     return rounded_up(n_chunks * sizeof(device::Frame)) + first_values_bytes;
+  }
+  std::size_t look_bytes() const {
+    return may_lose ? encode::DeviceLook::kControlBytes + encode::DeviceLook::kResultBytes : 0;
   }
 
   CudaDevice& device;
@@ -135,7 +108,11 @@ struct Encoder::Impl {
   const MessageOptions options;
   std::vector<std::unique_ptr<Part>> parts;
   std::vector<Part*> by_kernel;  // those that the device is tried for, each kernel's together
-  std::size_t n_chunks = 0;      // of these
+  std::vector<Part*> taken;      // those of them that it encodes
+  std::size_t n_taken_chunks = 0;
+  std::size_t n_chunks = 0;  // of those that it is tried for
+  std::size_t lossy_control_bytes = 0;
+  bool may_lose = false;
   std::uint64_t out_bytes = 0;
   std::size_t scratch_bytes = 0;
   std::size_t first_values_bytes = 0;
@@ -168,10 +145,11 @@ Result<void> Encoder::Impl::plan(std::span<const MessageTensor> tensors,
     return static_cast<int>(part->message.chunks().front().plan.kernel);
   });
   for (Part* const part : by_kernel) {
-    part->first_chunk = n_chunks;
     part->first_values_at = first_values_bytes;
     n_chunks += part->message.chunks().size();
     first_values_bytes += device::aligned_bytes(part->message.first_bytes());
+    lossy_control_bytes += part->message.lossy_control_bytes();
+    may_lose = may_lose || part->message.may_lose();
     for (const encode::DeviceChunk& chunk : part->message.chunks()) {
       scratch_bytes = std::min<std::size_t>(scratch_bytes + chunk.plan.memory_bytes, most_scratch);
     }
@@ -213,7 +191,7 @@ Result<void> Encoder::Impl::check(std::span<const void* const> values, const voi
   if (!is_aligned(workspace) || !is_aligned(staging.data())) {
     return invalid_argument("workspace and staging memory begin at multiples of 256");
   }
-  const std::size_t needed = control_bytes() + result_bytes();
+  const std::size_t needed = control_bytes() + result_bytes() + look_bytes();
   if (staging.size() < needed) {
     return invalid_argument("the staging memory has " + std::to_string(staging.size()) +
                             " bytes and needs " + std::to_string(needed));
@@ -221,23 +199,53 @@ Result<void> Encoder::Impl::check(std::span<const void* const> values, const voi
   return check_memory(device, workspace, "the workspace");
 }
 
+// What the device has found out is planned with at once.
+Result<void> Encoder::Impl::plan_with_loss(std::byte* workspace, MutableBytes staging) {
+  if (may_lose) {
+    using encode::DeviceLook;
+    device::SlotMemory look_control(staging.first(DeviceLook::kControlBytes), workspace);
+    DeviceLook look(*queue, look_control, workspace + DeviceLook::kControlBytes,
+                    staging.subspan(DeviceLook::kControlBytes, DeviceLook::kResultBytes));
+    for (Part* const part : by_kernel) {
+      if (part->message.may_lose()) {
+        CFCK_TRY(part->message.look_at_values(look));
+      }
+    }
+    CFCK_TRY(look.run());
+    for (Part* const part : by_kernel) {
+      if (part->message.may_lose()) {
+        CFCK_TRY(part->message.plan_with_loss(memory));
+      }
+    }
+  }
+  taken.clear();
+  std::ranges::copy_if(by_kernel, std::back_inserter(taken),
+                       [](const Part* part) { return part->message.is_for_device(); });
+  n_taken_chunks = 0;
+  for (Part* const part : taken) {
+    part->first_chunk =
+        std::exchange(n_taken_chunks, n_taken_chunks + part->message.chunks().size());
+  }
+  return {};
+}
+
 // The workspace has control memory, the first values of all tensors, and memory of the blocks.
 Result<void> Encoder::Impl::start(std::byte* workspace, MutableBytes staging) {
   CFCK_TRY(tables.keep(*queue));
   control.emplace(staging.first(control_bytes()), workspace);
-  results = staging.subspan(control_bytes(), n_chunks * sizeof(device::Frame));
+  results = staging.subspan(control_bytes(), n_taken_chunks * sizeof(device::Frame));
   first_values =
       staging.subspan(control_bytes() + result_bytes() - first_values_bytes, first_values_bytes);
   std::byte* const gathered = workspace + control_bytes();
   std::vector<encode::DeviceChunk> chunks;
   std::vector<encode::DeviceFrames> runs;
-  for (const Part* const part : by_kernel) {
+  for (const Part* const part : taken) {
     const PlannedMessage& message = part->message;
     chunks.insert(chunks.end(), message.chunks().begin(), message.chunks().end());
     runs.push_back({message.chunks().size(), part->at + message.payloads_at(),
                     part->at + message.most_bytes() - message::kHashBytes});
   }
-  CFCK_TRY_ASSIGN(const device::Placed frames, encode::place_frames(*control, n_chunks));
+  CFCK_TRY_ASSIGN(const device::Placed frames, encode::place_frames(*control, n_taken_chunks));
   CFCK_TRY_ASSIGN(const Messages messages, describe_messages(frames));
   CFCK_TRY_ASSIGN(const CopyList copies, describe_copies(gathered));
   const encode::DeviceEncodeTarget target{out, gathered + first_values_bytes, scratch_bytes, 1,
@@ -252,7 +260,7 @@ Result<void> Encoder::Impl::start(std::byte* workspace, MutableBytes staging) {
 // Copies of headers to their messages, and of first values to where they are together.
 Result<CopyList> Encoder::Impl::describe_copies(std::byte* gathered) {
   CopyList copies;
-  for (const Part* const part : by_kernel) {
+  for (const Part* const part : taken) {
     const PlannedMessage& message = part->message;
     const auto header = control->take(message.header_bytes());
     if (!header) {
@@ -260,14 +268,20 @@ Result<CopyList> Encoder::Impl::describe_copies(std::byte* gathered) {
     }
     message.write_header(header->host.data());
     copies.add(header->device, out + part->at, message.header_bytes());
+    const auto preamble = control->take(message.preamble().size());
+    if (!preamble) {
+      return internal_error(kNoRoom);
+    }
+    std::ranges::copy(message.preamble(), preamble->host.begin());
+    copies.add(preamble->device, out + part->at + message.preamble_at(), message.preamble().size());
     copies.add(message.values(), gathered + part->first_values_at, message.first_bytes());
   }
   return copies.place(*control) ? Result<CopyList>(std::move(copies)) : internal_error(kNoRoom);
 }
 
 Result<Encoder::Impl::Messages> Encoder::Impl::describe_messages(const device::Placed& frames) {
-  const auto list = control->take(by_kernel.size() * sizeof(device::Message));
-  const auto wholes = control->take(by_kernel.size() * sizeof(device::Frame));
+  const auto list = control->take(taken.size() * sizeof(device::Message));
+  const auto wholes = control->take(taken.size() * sizeof(device::Frame));
   const auto counter = control->take(sizeof(std::uint32_t));
   if (!list || !wholes || !counter) {
     return internal_error(kNoRoom);
@@ -275,8 +289,8 @@ Result<Encoder::Impl::Messages> Encoder::Impl::describe_messages(const device::P
   std::ranges::fill(counter->host, std::byte{0});
   Messages messages{on_device<device::Message>(*list), on_device<device::Frame>(*wholes),
                     on_device<std::uint32_t>(*counter)};
-  for (std::size_t i = 0; i < by_kernel.size(); ++i) {
-    const Part& part = *by_kernel[i];
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const Part& part = *taken[i];
     const PlannedMessage& planned = part.message;
     device::Frame whole;
     whole.at = part.at;
@@ -297,7 +311,7 @@ Result<Encoder::Impl::Messages> Encoder::Impl::describe_messages(const device::P
 
 // Puts the lengths of payloads in the messages, and their hashes at their ends.
 Result<void> Encoder::Impl::seal(const Messages& messages) {
-  const auto n = static_cast<std::uint32_t>(by_kernel.size());
+  const auto n = static_cast<std::uint32_t>(taken.size());
   auto* const all = reinterpret_cast<std::uint8_t*>(out);
   device::Messages sealed{messages.list, all, n, 0};
   CFCK_TRY(queue->launch(device::launch_of(device::Kernel::kSealMessages, n, sealed)));
@@ -316,7 +330,7 @@ Result<void> Encoder::Impl::seal(const Messages& messages) {
 Result<std::optional<std::uint64_t>> Encoder::Impl::length_on_device(Part& part) {
   std::optional<std::uint64_t> length;
   PlannedMessage& message = part.message;
-  if (!message.tries_device()) {
+  if (!message.is_for_device()) {
     return length;
   }
   std::uint64_t n_payload_bytes = 0;
@@ -384,11 +398,12 @@ bool Encoder::tries_device() const { return impl_ && impl_->tries_device(); }
 std::uint64_t Encoder::out_bytes() const { return impl_ ? impl_->out_bytes : 0; }
 std::uint64_t Encoder::offset_of(std::size_t i) const { return impl_->parts[i]->at; }
 std::size_t Encoder::workspace_bytes() const {
-  return tries_device() ? impl_->control_bytes() + impl_->first_values_bytes + impl_->scratch_bytes
+  return tries_device() ? impl_->control_bytes() + impl_->first_values_bytes +
+                              std::max(impl_->scratch_bytes, impl_->look_bytes())
                         : 0;
 }
 std::size_t Encoder::staging_bytes() const {
-  return tries_device() ? impl_->control_bytes() + impl_->result_bytes() : 0;
+  return tries_device() ? impl_->control_bytes() + impl_->result_bytes() + impl_->look_bytes() : 0;
 }
 
 Result<void> Encoder::enqueue(std::span<const void* const> values, void* out, void* workspace,
@@ -405,7 +420,11 @@ Result<void> Encoder::enqueue(std::span<const void* const> values, void* out, vo
     impl_->out = static_cast<std::byte*>(out);
     Cancelling cancelling{impl_.get()};  // also where memory runs out
     if (tries_device()) {
-      CFCK_TRY(impl_->start(static_cast<std::byte*>(workspace), staging));
+      auto* const memory = static_cast<std::byte*>(workspace);
+      CFCK_TRY(impl_->plan_with_loss(memory, staging));
+      if (!impl_->taken.empty()) {
+        CFCK_TRY(impl_->start(memory, staging));
+      }
     }
     cancelling.impl = nullptr;
     impl_->is_enqueued = true;

@@ -4,13 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cfck/message.hpp"
 #include "cuda/host/cuda_device.hpp"
 #include "encode/device/encode_batch.hpp"
+#include "encode/device/look.hpp"
 #include "encode/plan.hpp"
+#include "encode/trial/candidates.hpp"
 #include "message/chunk_encode.hpp"
 #include "message/layout.hpp"
 
@@ -47,8 +50,15 @@ class PlannedMessage {
   // Finds out whether the device is tried at all: then there are chunks, which take at most that
   // much scratch memory each. Errors: those of max_message_bytes().
   Result<void> prepare(const MessageOptions& options, std::size_t most_scratch);
+  // Whether something may be lost: then a plan is made of the values.
+  bool may_lose() const { return room_.has_value(); }
 
   void set_values(const void* values);
+  // Requires: may_lose(), and values are set. The first asks for what the second needs to plan;
+  // after that it is known whether the device encodes the message. Errors: those of the codec, and
+  // of reading.
+  Result<void> look_at_values(encode::DeviceLook& look);
+  Result<void> plan_with_loss(encode::WorkerMemory& memory);
   // The rest of the message from its payloads on is filled in by the device.
   void write_header(std::byte* to) const;
   // Whether the host would make a message of so many bytes of payloads, and no other one.
@@ -62,18 +72,25 @@ class PlannedMessage {
   std::uint64_t value_bytes() const { return header_.n_bytes; }
   const std::byte* values() const { return source_.values(); }
   bool tries_device() const { return !chunks_.empty(); }
+  // False where a lossy codec has planned otherwise.
+  bool is_for_device() const { return tries_device() && (!may_lose() || lossy_.has_value()); }
   const std::vector<encode::DeviceChunk>& chunks() const { return chunks_; }
   // Bytes from the start of the message on: of what write_header() writes, of the lengths of
   // payloads, which are 0 where there are none, and of the payloads.
   std::uint64_t header_bytes() const;
   std::uint64_t table_at() const;
+  std::uint64_t preamble_at() const;
   std::uint64_t payloads_at() const;
+  ByteView preamble() const { return lossy_ ? lossy_->preamble() : ByteView(); }
   std::uint64_t most_bytes() const;
+  // Bytes of control memory that its chunks take at most, beside those of chunks without loss.
+  std::size_t lossy_control_bytes() const;
   // Bytes of the first values, which is_that_of_the_host() looks at.
   std::uint64_t first_bytes() const;
 
  private:
   bool has_table() const { return chunks_.size() > 1; }
+  Result<void> prepare_with_loss(std::size_t most_scratch);
 
   const DType dtype_;
   const Shape shape_;
@@ -81,6 +98,10 @@ class PlannedMessage {
   ValuesOnDevice source_;
   encode::EncodePlan plan_;
   std::vector<encode::DeviceChunk> chunks_;
+  std::optional<codec::DeviceLossyRoom> room_;
+  encode::DeviceTensor known_;  // of the values, while it is planned
+  std::optional<encode::Candidate> lossy_;
+  std::vector<codec::DeviceLossyEncodePlan> lossy_chunks_;
 };
 
 }  // namespace cfck::message

@@ -2,9 +2,10 @@
 #include "tests/simt/fake_kernels.hpp"
 
 #include "codec/direct/device/team_device.cuh"
-#include "codec/lossless/device/encode_chunks_device.cuh"
 #include "codec/lossless/device/team_device.cuh"
+#include "cuda/kernels/encodings.cuh"
 #include "cuda/kernels/frame_batches.cuh"
+#include "cuda/kernels/part_batches.cuh"
 
 namespace cfck::cuda {
 namespace {

@@ -56,7 +56,7 @@ void run_teams(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {
 
 template <class Chunks>
 void run_encoder(unsigned n_blocks, unsigned n_warps, const std::byte* argument) {
-  using Shared = typename Chunks::Shared;
+  using Shared = EncodeShared<Chunks>;
   emulate<Shared, codec::DeviceEncodeBatch>(
       n_blocks, n_warps, 1, argument, [](const codec::DeviceEncodeBatch& batch, Shared* shared) {
         encode_batch<Chunks>(batch, *shared);
@@ -71,8 +71,8 @@ void run_encoder(unsigned n_blocks, unsigned n_warps, const std::byte* argument)
        sizeof(codec::DeviceBatch), true},
 
 // The form of an encoder, as CFCK_ENCODER.
-#define CFCK_FAKE_ENCODER(name, Codec, dtype, Dtype, warps, blocks)                    \
-  {"cfck_encode_" #name "_" #dtype, run_encoder<codec::Codec##Encoding##Dtype<warps>>, \
+#define CFCK_FAKE_ENCODER(name, Codec, dtype, Dtype, warps, blocks)             \
+  {"cfck_encode_" #name "_" #dtype, run_encoder<Codec##Encoding##Dtype<warps>>, \
    sizeof(codec::DeviceEncodeBatch)},
 
 }  // namespace cfck::cuda

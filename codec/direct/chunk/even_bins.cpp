@@ -10,15 +10,6 @@
 namespace cfck::codec {
 namespace {
 
-// Fewer groups could save too little.
-inline constexpr std::size_t kMinEvenGroups = 256;
-// Above this bin, sums might not fit.
-inline constexpr unsigned kMaxEvenBin = 100;
-// The saving of 128 values by a bin of their own, in bits times 2^16, for each squared
-// quarter-log2 step that bins vary by: 128 * ln(2) / 2 / 16 if they are normal, and half as much
-// again, since weights are not quite normal.
-inline constexpr std::uint64_t kGroupSaving = 272556;
-
 std::uint64_t cost_of_bins(const SymbolCounts& counts) {
   std::uint64_t min = ~std::uint64_t{0};
   for (unsigned i = 0; i < kRansBinTables; ++i) {
@@ -52,11 +43,7 @@ bool bins_are_even(const GroupCode* groups, std::size_t n_groups) {
     squares += std::uint64_t{scale_bin} * scale_bin;
     before = scale_bin;
   }
-  // Rounding to quarter-log2 steps alone makes bins vary by 1/12.
-  const std::uint64_t n = n_groups;
-  const std::uint64_t spread = 12 * (n * squares - sum * sum);
-  const std::uint64_t saving = spread <= n * n ? 0 : (spread - n * n) / (12 * n) * kGroupSaving;
-  return saving < cost_of_bins(counts);
+  return saving_of_bins(n_groups, sum, squares) < cost_of_bins(counts);
 }
 
 void even_bins(GroupCode* groups, std::size_t n_groups) {
@@ -64,7 +51,7 @@ void even_bins(GroupCode* groups, std::size_t n_groups) {
   for (std::size_t g = 0; g < n_groups; ++g) {
     sum += groups[g].scale_bin;
   }
-  const auto mean = static_cast<std::uint16_t>((2 * sum + n_groups) / (2 * n_groups));
+  const std::uint16_t mean = mean_bin(n_groups, sum);
   std::for_each(groups, groups + n_groups, [&](GroupCode& group) { group.scale_bin = mean; });
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "base/cpu/host_device.hpp"
 #include "codec/common/segments.hpp"
 #include "codec/direct/chunk/direct.hpp"
 
@@ -32,7 +33,7 @@ struct DirectSegment {
   std::uint32_t raw_bytes = 0;
 
   // Bytes of its sections.
-  std::uint64_t section_bytes(unsigned value_bytes) const {
+  CFCK_HD std::uint64_t section_bytes(unsigned value_bytes) const {
     return 2 * std::uint64_t{n_bin_escapes} + (std::uint64_t{n_escapes} + 7) / 8 + code_bytes +
            std::uint64_t{n_exact} * value_bytes + coded_bytes + raw_bytes;
   }

@@ -55,6 +55,22 @@ CFCK_DEVICE void find_first_of_bins(std::uint32_t* counts) {
   simt::sync_warp();
 }
 
+// The bin of the value number `middle` of all, by where those of bins begin.
+CFCK_DEVICE std::uint32_t bin_at(const std::uint32_t* first_of_bins, std::uint32_t middle) {
+  // The last bin that begins at or before it.
+  std::uint32_t low = 0;
+  std::uint32_t high = kMaxDirectBin + 1;
+  while (high - low > 1) {
+    const std::uint32_t between = (low + high) / 2;
+    if (first_of_bins[between] <= middle) {
+      low = between;
+    } else {
+      high = between;
+    }
+  }
+  return low;
+}
+
 // Writes the groups of n_unmasked values: each has the bin of its middle value.
 CFCK_DEVICE void set_device_groups(const std::uint32_t* next, std::uint32_t n_unmasked,
                                    std::uint32_t* groups) {
@@ -62,20 +78,53 @@ CFCK_DEVICE void set_device_groups(const std::uint32_t* next, std::uint32_t n_un
        first += kGroupSize * simt::kWarpLanes) {
     const std::uint32_t n_left = n_unmasked - first;
     const std::uint32_t middle = first + (n_left < kGroupSize ? n_left : kGroupSize) / 2;
-    // The last bin that begins at or before it.
-    std::uint32_t low = 0;
-    std::uint32_t high = kMaxDirectBin + 1;
-    while (high - low > 1) {
-      const std::uint32_t between = (low + high) / 2;
-      if (next[between] <= middle) {
-        low = between;
-      } else {
-        high = between;
-      }
-    }
-    groups[first / kGroupSize] = device_group(low, 0, false);
+    groups[first / kGroupSize] = device_group(bin_at(next, middle), 0, false);
   }
   simt::sync_warp();
+}
+
+// Puts the indices of a part of the chunk, none of which is masked, into the order of bins; by one
+// warp. `next` as below.
+CFCK_DEVICE void sort_by_bins(const DeviceParameters& parameters, const DevicePart& part,
+                              std::uint32_t* next, const std::int32_t* indices,
+                              std::int32_t* sorted) {
+  for (std::uint32_t first = part.begin; first < part.end; first += simt::kWarpLanes) {
+    const std::uint32_t i = first + simt::lane();
+    const bool is_there = i < part.end;
+    const std::uint32_t scale_bin = is_there ? predicted_bin(parameters, i) : kBinCounters - 1;
+    const std::uint32_t same = simt::match(scale_bin);
+    const std::uint32_t place = next[scale_bin] + simt::popcount(same & simt::lanes_below());
+    simt::sync_warp();
+    if (is_there && simt::lane() == simt::lowest_bit(same)) {
+      next[scale_bin] += simt::popcount(same);
+    }
+    if (is_there) {
+      sorted[place] = indices[i];
+    }
+    simt::sync_warp();
+  }
+}
+
+// Makes of the counts of n_warps, kBinCounters each, where the first of each bin goes that a warp
+// has; and behind them where those of all begin. By one warp.
+CFCK_DEVICE void place_bins(std::uint32_t* counts, unsigned n_warps) {
+  std::uint32_t before = 0;
+  for (unsigned begin = 0; begin < kBinCounters; begin += simt::kWarpLanes) {
+    std::uint32_t* const of_bin = counts + begin + simt::lane();
+    std::uint32_t total = 0;
+    for (unsigned w = 0; w < n_warps; ++w) {
+      total += of_bin[w * kBinCounters];
+    }
+    const std::uint32_t sum = simt::running_sum(total);
+    std::uint32_t place = before + sum - total;
+    of_bin[n_warps * kBinCounters] = place;
+    for (unsigned w = 0; w < n_warps; ++w) {
+      const std::uint32_t count = of_bin[w * kBinCounters];
+      of_bin[w * kBinCounters] = place;
+      place += count;
+    }
+    before += simt::shuffle(sum, simt::kWarpLanes - 1);
+  }
 }
 
 // Fetches the indices of a part of the chunk from the order of bins, `sorted`, into that of

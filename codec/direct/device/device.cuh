@@ -11,12 +11,11 @@
 #include "codec/direct/device/runs_device.cuh"
 #include "codec/direct/device/sections_device.cuh"
 #include "codec/entropy/rans/device.cuh"
+#include "codec/entropy/rans/section.hpp"
 #include "codec/symboliser/device/bins_device.cuh"
 #include "codec/symboliser/device/raw_bits_device.cuh"
 
 namespace cfck::codec {
-
-inline constexpr unsigned kDirectPlaces = 2 + kDirectTables;
 
 // A value has at most 30 low bits; one group more than the lanes carry is in the tail.
 inline constexpr unsigned kMaxDirectTailBytes =

@@ -17,12 +17,6 @@ inline std::uint64_t clamped_sum(const std::uint32_t* magnitudes, std::uint32_t 
   return sum;
 }
 
-// The limit of magnitudes in a sum: eight times the mean.
-inline std::uint32_t limit_of(std::uint64_t sum, unsigned n) {
-  const std::uint64_t limit = share_of(8 * sum, n);
-  return static_cast<std::uint32_t>(limit < 1 ? 1 : limit < UINT32_MAX ? limit : UINT32_MAX);
-}
-
 #if defined(__AVX512F__)
 
 // The magnitudes of the indices of a group in registers.
@@ -57,9 +51,6 @@ class MagnitudeLanes {
 };
 
 #endif
-
-// Sums of magnitudes below this fit 32 bits.
-inline constexpr std::uint32_t kSmallMagnitudes = std::uint32_t{1} << 24;
 
 // A few large indices do not move the bin: they are clamped to eight times the mean.
 inline unsigned bin_of_group(const std::int32_t* indices, unsigned n) {

@@ -4,8 +4,8 @@
 
 #include "codec/common/float_values.hpp"
 #include "codec/direct/kernels/kernels.hpp"
+#include "codec/direct/kernels/quantise_value.hpp"
 #include "codec/indices/double_lanes.hpp"
-#include "codec/indices/error_bound.hpp"
 
 namespace cfck::codec {
 inline namespace CFCK_CPU_NAMESPACE {
@@ -91,8 +91,6 @@ class StepWalk {
   BlockSteps block_;
 };
 
-inline constexpr double kRound = 0x1.8p52;
-
 template <class Value>
 inline typename Value::Word load_word(const std::byte* from) {
   typename Value::Word word;
@@ -126,21 +124,14 @@ inline BlockCounts quantise_block(const std::byte* values, const BlockSteps& ste
   }
   for (unsigned i = 0; i < kBlock; ++i) {
     const auto word = load_word<Value>(values + i * sizeof(typename Value::Word));
+    const auto quantised =
+        quantise_value<Value>(word, {steps.step[i], steps.inverse[i], steps.bound[i]});
     const double x = Value::to_double(word);
-    const double scaled = x * steps.inverse[i];
-    const bool in_range = magnitude(scaled) <= kMaxIndex;
-    const double index = ((in_range ? scaled : 0) + kRound) - kRound;
-    auto back = Value::from_double(index * steps.step[i]);
-    const double y = Value::to_double(back);
-    indices[i] = static_cast<std::int32_t>(index);
-    errors.errors[i] = magnitude(x - y);
-    if (!in_range || !keeps_bound(x, y, steps.bound[i])) {
-      indices[i] = kExact;
-      back = word;
-      errors.errors[i] = 0;
-      ++counts.n_exact;
-    }
-    store_word<Value>(back, decoded + i * sizeof(back));
+    const bool is_exact = quantised.index == kExact;
+    indices[i] = quantised.index;
+    errors.errors[i] = is_exact ? 0 : magnitude(x - Value::to_double(quantised.back));
+    counts.n_exact += is_exact ? 1u : 0u;
+    store_word<Value>(quantised.back, decoded + i * sizeof(word));
     counts.n_zeros += x == 0 ? 1u : 0u;
     const bool is_finite = magnitude_of<Value>(word) < Value::kInfinity;
     errors.value_squares[i % kValueSums] += is_finite ? x * x : 0;

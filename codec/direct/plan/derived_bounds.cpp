@@ -61,8 +61,8 @@ struct Piece {
   }
 };
 
-// Calls `action(piece)` with pieces of up to kPieceValues values, none across the end of
-// a row of `row_values`, until it returns false.
+// Calls `action(piece, is_last)` with pieces of up to kPieceValues values, none across the end of a
+// part, until it returns false; is_last: of its part. Rows have `row_values`.
 template <class Action>
 Result<void> for_pieces(const LossyRecord& record, std::uint64_t row_values, const ReadValues& read,
                         Action&& action) {
@@ -76,10 +76,10 @@ Result<void> for_pieces(const LossyRecord& record, std::uint64_t row_values, con
       const std::uint64_t row_left = row_values - (first + done) % row_values;
       const std::uint64_t n_piece = std::min({std::uint64_t{kPieceValues}, n - done, row_left});
       const Piece piece{record.dtype, bytes.subspan(done * value_bytes, n_piece * value_bytes)};
-      if (!action(piece)) {
+      done += n_piece;
+      if (!action(piece, n_piece == row_left || done == n)) {
         return {};
       }
-      done += n_piece;
     }
   }
   return {};
@@ -89,6 +89,11 @@ struct Range {
   double min = kInfinity;
   double max = -kInfinity;
 
+  void end_part() {}
+  void add(const PartFacts& part) {
+    min = std::min(min, part.first);
+    max = std::max(max, part.second);
+  }
   void add(const Piece& piece) {
     direct_kernels().extend_range(piece.dtype, piece.bytes.data(), piece.size(), min, max);
   }
@@ -100,7 +105,25 @@ struct Range {
   }
 };
 
-// Mean and squared deviations of values that were scaled and shifted first.
+// Number, mean and squared deviations of some values.
+struct Deviations {
+  double n = 0;
+  double mean = 0;
+  double squares = 0;
+
+  void add(const Deviations& more) {
+    if (more.n == 0) {
+      return;
+    }
+    const double both = n + more.n;
+    const double step = more.mean - mean;
+    squares += more.squares + step * step * (n * more.n / both);
+    mean += step * (more.n / both);
+    n = both;
+  }
+};
+
+// Deviations of values that were scaled and shifted first.
 class Moments {
  public:
   explicit Moments(double scale) : scale_(scale) {}
@@ -112,7 +135,7 @@ class Moments {
     if (n == 0) {
       return;
     }
-    if (n_ == 0) {
+    if (all_.n == 0 && part_.n == 0) {
       origin_ = finite[0] * scale_;
     }
     double shifted[kPieceValues];
@@ -123,19 +146,18 @@ class Moments {
     const double mean = sum_of_piece(n, [&](std::size_t i) { return shifted[i]; }) / count;
     const double squares =
         sum_of_piece(n, [&](std::size_t i) { return (shifted[i] - mean) * (shifted[i] - mean); });
-    const double both = n_ + count;
-    const double step = mean - mean_;
-    squares_ += squares + step * step * (n_ * count / both);
-    mean_ += step * (count / both);
-    n_ = both;
+    part_.add({count, mean, squares});
   }
+  void end_part() { all_.add(std::exchange(part_, {})); }
+  void add(const PartFacts& part) { all_.add({part.n, part.first, part.second}); }
+
   // Returns the deviation times a factor and 1 - 2^-20. The factor comes last: until then nothing
   // underflows.
   double deviation_times(double factor) const {
     // Smaller squares have lost bits: such rows are kept exactly.
-    return n_ == 0 || squares_ < n_ * kMinSquare
+    return all_.n == 0 || all_.squares < all_.n * kMinSquare
                ? 0
-               : std::sqrt(squares_ / n_) * kBelowDeviation / scale_ * factor;
+               : std::sqrt(all_.squares / all_.n) * kBelowDeviation / scale_ * factor;
   }
 
  private:
@@ -155,9 +177,8 @@ class Moments {
 
   double scale_;
   double origin_ = 0;
-  double n_ = 0;
-  double mean_ = 0;
-  double squares_ = 0;
+  Deviations all_;
+  Deviations part_;  // the one that is added to
 };
 
 // Returns a power of two that brings values of this size near 1, where squares could overflow or
@@ -172,31 +193,82 @@ double scale_for(double largest) {
 // The bound that can be kept: never more than asked, and 0 below the minimum step.
 double allowed(double bound) { return bound < kMinBound ? 0 : std::min(bound, kGreatestBound); }
 
+// Parts of more rows than this are not named.
+constexpr std::size_t kMaxParts = std::size_t{1} << 16;
+
+// Calls `action(part)` with all parts in order.
+template <class Action>
+void for_parts(const LossyRecord& record, std::uint64_t row_values, std::uint64_t n_values,
+               Action&& action) {
+  for (std::uint64_t first = 0; first < n_values;) {
+    const std::uint64_t in_chunk = record.chunk_elems - first % record.chunk_elems;
+    const std::uint64_t in_row = row_values - first % row_values;
+    const std::uint64_t n = std::min({in_chunk, in_row, n_values - first});
+    action(ValuePart{first, n, first / row_values * row_values});
+    first += n;
+  }
+}
+
 // Applies `bound_of` to the statistics of the whole, or of each row.
+template <class Statistic, class BoundOf>
+class BoundsOf {
+ public:
+  BoundsOf(const LossyRecord& record, std::uint64_t row_values, const Statistic& empty,
+           BoundOf bound_of)
+      : per_row_(record.bound.per_row),
+        row_values_(row_values),
+        empty_(empty),
+        bound_of_(std::move(bound_of)),
+        statistic_(empty),
+        left_(row_values) {}
+
+  template <class Some>  // a piece, or facts of a part
+  void add(const Some& some, std::uint64_t n_values, bool ends_part) {
+    statistic_.add(some);
+    if (ends_part) {
+      statistic_.end_part();
+    }
+    left_ -= n_values;
+    if (left_ == 0) {
+      bounds_.bound = allowed(bound_of_(statistic_));
+      if (per_row_) {
+        bounds_.rows.push_back(std::exchange(bounds_.bound, 0));
+      }
+      statistic_ = empty_;
+      left_ = row_values_;
+    }
+  }
+  DerivedBounds take() { return std::move(bounds_); }
+
+ private:
+  const bool per_row_;
+  const std::uint64_t row_values_;
+  const Statistic empty_;
+  const BoundOf bound_of_;
+  Statistic statistic_;
+  std::uint64_t left_;  // values of the row
+  DerivedBounds bounds_;
+};
+
 template <class Statistic, class BoundOf>
 Result<DerivedBounds> bounds_of(const LossyRecord& record, const ReadValues& read,
                                 const Statistic& empty, BoundOf&& bound_of) {
   CFCK_TRY_ASSIGN(const DirectGeometry geometry, direct_geometry(record.shape));
-  const bool per_row = record.bound.per_row;
-  const std::uint64_t row_values = per_row ? geometry.row_values() : geometry.n_values();
-  DerivedBounds bounds;
-  bounds.rows.reserve(per_row ? geometry.rows : 0);
-  Statistic statistic = empty;
-  std::uint64_t left = row_values;
-  CFCK_TRY(for_pieces(record, row_values, read, [&](const Piece& piece) {
-    statistic.add(piece);
-    left -= piece.size();
-    if (left == 0) {
-      bounds.bound = allowed(bound_of(statistic));
-      if (per_row) {
-        bounds.rows.push_back(std::exchange(bounds.bound, 0));
-      }
-      statistic = empty;
-      left = row_values;
-    }
+  const std::uint64_t row_values =
+      record.bound.per_row ? geometry.row_values() : geometry.n_values();
+  BoundsOf<Statistic, std::decay_t<BoundOf>> bounds(record, row_values, empty, bound_of);
+  if (!record.facts.empty()) {
+    std::size_t number = 0;
+    for_parts(record, row_values, geometry.n_values(), [&](const ValuePart& part) {
+      bounds.add(record.facts[number++], part.n_elems, true);
+    });
+    return bounds.take();
+  }
+  CFCK_TRY(for_pieces(record, row_values, read, [&](const Piece& piece, bool is_last) {
+    bounds.add(piece, piece.size(), is_last);
     return true;
   }));
-  return bounds;
+  return bounds.take();
 }
 
 }  // namespace
@@ -218,7 +290,7 @@ Result<DerivedBounds> derive_bounds(const LossyRecord& record, const ReadValues&
   if (record.dtype == DType::kF64) {
     CFCK_TRY_ASSIGN(const std::uint64_t total, n_elems(record.shape));
     Range whole;
-    CFCK_TRY(for_pieces(record, total, read, [&](const Piece& piece) {
+    CFCK_TRY(for_pieces(record, total, read, [&](const Piece& piece, bool) {
       whole.add(piece);
       return true;
     }));
@@ -228,12 +300,31 @@ Result<DerivedBounds> derive_bounds(const LossyRecord& record, const ReadValues&
                    [&](const Moments& part) { return part.deviation_times(asked.value); });
 }
 
+void want_facts(const LossyRecord& record, WantedValues& wanted) {
+  const Result<DirectGeometry> geometry = direct_geometry(record.shape);
+  const bool has_range = record.bound.kind == BoundKind::kRel;
+  // Values of F64 are scaled first, by their range.
+  const bool has_moments = record.bound.kind == BoundKind::kSigma && record.dtype != DType::kF64;
+  if (!geometry || (!has_range && !has_moments)) {
+    return;
+  }
+  const std::uint64_t row_values =
+      record.bound.per_row ? geometry->row_values() : geometry->n_values();
+  const std::uint64_t n_values = geometry->n_values();
+  if (n_values / row_values + n_values / record.chunk_elems > kMaxParts) {
+    return;
+  }
+  wanted.statistic = statistic_of(record.bound.kind);
+  for_parts(record, row_values, n_values,
+            [&](const ValuePart& part) { wanted.parts.push_back(part); });
+}
+
 Result<bool> is_near_zero(const LossyRecord& record, double bound, const ReadValues& read) {
   // For most tensors a few values suffice to show that they are not near zero.
   CFCK_TRY_ASSIGN(const std::uint64_t total, n_elems(record.shape));
   double squares = 0;  // in units of the bound
   std::uint64_t n_finite = 0;
-  CFCK_TRY(for_pieces(record, total, read, [&](const Piece& piece) {
+  CFCK_TRY(for_pieces(record, total, read, [&](const Piece& piece, bool) {
     double workspace[kPieceValues];
     const std::span<const double> values = piece.widened(workspace);
     squares += sum_of_piece(values.size(), [&](std::size_t i) {

@@ -25,9 +25,13 @@ struct DerivedBounds {
 //
 // Range: the maximum value minus the minimum. Deviation: the square root of the mean of (x -
 // mean)^2 over all values, in binary64, by pieces (codec/common/fixed_sums.hpp) whose means and
-// squares are combined in order (Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm
-// for computing sample variances", 1979).
+// squares are combined in order, first those of each part, then those of parts (Chan, Golub,
+// LeVeque: "Updating formulae and a pairwise algorithm for computing sample variances", 1979). A
+// part has the values of one chunk, and with bounds by row of one row.
 Result<DerivedBounds> derive_bounds(const LossyRecord& record, const ReadValues& read);
+
+// Says which facts of parts derive_bounds() takes in place of reading.
+void want_facts(const LossyRecord& record, WantedValues& wanted);
 
 // True if the root mean square of the finite values is below `bound`: squares are added up by the
 // same pieces.

@@ -100,8 +100,9 @@ class Planner {
     chosen.cost = grouped_cost(indices_of(chosen)) + cost_of_parameters(chosen.parameters);
     CFCK_TRY(try_models(chosen));
     CFCK_TRY(try_zstd(chosen));
+    best_.is_short = takes_little(chosen, n_exact);
     if (!record_.is_forced) {
-      CFCK_TRY(try_lossless(chosen, n_exact));
+      CFCK_TRY(try_lossless(chosen));
     }
     return std::move(best_);
   }
@@ -296,11 +297,16 @@ class Planner {
     return {};
   }
 
-  // Lossless may take less where few values differ, or where direct saves little.
-  Result<void> try_lossless(Candidate& chosen, std::uint64_t n_exact) {
+  // Whether the sample is estimated to take far less than half of its values.
+  bool takes_little(const Candidate& chosen, std::uint64_t n_exact) const {
     const std::uint64_t estimate =
         chosen.cost / (8 * 256) + n_exact * (value_bytes_ + 2) + kSmallSample / 8;
-    if (estimate < sample_.values.size() * 2 / 5 && sample_.values.size() > kSmallSample &&
+    return estimate < sample_.values.size() * 2 / 5;
+  }
+
+  // Lossless may take less where few values differ, or where direct saves little.
+  Result<void> try_lossless(Candidate& chosen) {
+    if (best_.is_short && sample_.values.size() > kSmallSample &&
         !repeats_values(sample_.values, value_bytes_)) {
       return {};
     }

@@ -21,6 +21,7 @@ struct DirectPlan {
   DirectParameters parameters;
   ParameterPlace place = ParameterPlace::kInline;  // inline where there is one chunk
   EntropyId entropy = EntropyId::kZstd;            // the one asked for, or one that takes less
+  bool is_short = false;                           // chunks hardly take half of their values
   bool prefers_lossless = false;                   // the lossless codec takes no more bytes; never
                                                    // where the record is forced
 };

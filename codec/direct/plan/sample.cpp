@@ -79,6 +79,15 @@ DirectParameters PlanSample::parameters(const DirectParameters& of_record) const
   return result;
 }
 
+std::vector<ValueRange> plan_sample_ranges(const DirectGeometry& geometry, EncodeLevel level) {
+  const SampleLayout layout = layout_of(geometry, level);
+  std::vector<ValueRange> ranges;
+  for (std::uint64_t i = 0; i < layout.n_pieces; ++i) {
+    ranges.push_back({piece_start(geometry, layout, i), layout.piece_rows * layout.row_values});
+  }
+  return ranges;
+}
+
 Result<PlanSample> take_plan_sample(const DirectRecord& record, const DirectGeometry& geometry,
                                     const DirectBounds& bounds, const ReadValues& read) {
   const SampleLayout layout = layout_of(geometry, record.level);

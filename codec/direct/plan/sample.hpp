@@ -30,6 +30,9 @@ struct PlanSample {
   DirectParameters parameters(const DirectParameters& of_record) const;
 };
 
+// Returns the ranges of the record that take_plan_sample() reads.
+std::vector<ValueRange> plan_sample_ranges(const DirectGeometry& geometry, EncodeLevel level);
+
 // Errors: those of `read`.
 Result<PlanSample> take_plan_sample(const DirectRecord& record, const DirectGeometry& geometry,
                                     const DirectBounds& bounds, const ReadValues& read);

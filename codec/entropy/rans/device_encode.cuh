@@ -193,14 +193,14 @@ struct GroupsAhead {
   }
 };
 
-// Encodes the symbols of groups, from the last one on.
-template <unsigned n_own, unsigned n_sets>
+// Encodes the symbols of groups, from the last one on. `table_at(place)` returns a table.
+template <unsigned n_own, unsigned n_sets, class TableAt>
 CFCK_DEVICE void encode_groups(DeviceEncodeLanes<n_own, n_sets>& lanes,
-                               const DeviceSymbolGroups& run, const DeviceEncodeTable* tables) {
+                               const DeviceSymbolGroups& run, TableAt&& table_at) {
   std::uint32_t end = run.n_symbols / kGroupSize;  // of whole groups
   if (run.n_symbols % kGroupSize != 0) {
     const std::uint32_t word = run.word(end, lanes.first_set);
-    encode_group<false>(lanes, run.n_symbols % kGroupSize, tables[run.places[end]],
+    encode_group<false>(lanes, run.n_symbols % kGroupSize, table_at(run.places[end]),
                         [&](unsigned t) { return symbol_of_word(word, t); });
   }
   if (end == 0) {
@@ -216,7 +216,7 @@ CFCK_DEVICE void encode_groups(DeviceEncodeLanes<n_own, n_sets>& lanes,
     for (unsigned i = 0; i < GroupsAhead::kGroups; ++i) {
       if (i < n) {
         const std::uint32_t word = now.words[i] >> (8 * lanes.first_set);
-        encode_group<true>(lanes, kGroupSize, tables[now.places[i]],
+        encode_group<true>(lanes, kGroupSize, table_at(now.places[i]),
                            [&](unsigned t) { return symbol_of_word(word, t); });
       }
     }

@@ -17,6 +17,7 @@ inline constexpr unsigned kBinPlace = 0;
 inline constexpr unsigned kCleanPlace = 1;
 inline constexpr unsigned kFirstValuePlace = 2;
 inline constexpr unsigned kLosslessPlaces = kFirstValuePlace + kLosslessTables;
+inline constexpr unsigned kDirectPlaces = kFirstValuePlace + kDirectTables;
 inline constexpr unsigned kMaxPlaces = kFirstValuePlace + kSpectralTables;
 
 // Number of lane sets that an encoder uses for a chunk of n values.

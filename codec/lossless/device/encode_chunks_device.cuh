@@ -24,6 +24,39 @@ class LosslessEncoding {
   DeviceLosslessEncoder<Format, n_warps> encoder_;
 };
 
+// Does the same for another codec, which compares: functions of their own, so that each codec has
+// all registers, and the object is made anew in between.
+template <class Format, unsigned n_warps>
+struct LosslessInstead {
+  using Shared = DeviceLosslessShared<n_warps>;
+  using Encoder = DeviceLosslessEncoder<Format, n_warps>;
+
+  CFCK_DEVICE_CALL static DeviceEncoded encode(const DeviceEncodeChunk& chunk,
+                                               const DeviceChoiceTables& tables,
+                                               std::uint8_t* memory, Shared& shared) {
+    Encoder encoder = encoder_of(chunk, tables, memory, shared);
+    const DeviceEncoded encoded = encoder.encode();
+    encoder.leave_state();
+    simt::sync_block();
+    return encoded;
+  }
+  CFCK_DEVICE_CALL static void write(const DeviceEncodeChunk& chunk,
+                                     const DeviceChoiceTables& tables, std::uint8_t* memory,
+                                     Shared& shared, std::uint8_t* out) {
+    Encoder encoder = encoder_of(chunk, tables, memory, shared);
+    encoder.take_state();
+    encoder.write(out);
+  }
+
+ private:
+  CFCK_DEVICE static Encoder encoder_of(const DeviceEncodeChunk& chunk,
+                                        const DeviceChoiceTables& tables, std::uint8_t* memory,
+                                        Shared& shared) {
+    return Encoder(static_cast<const typename Format::Word*>(chunk.values), chunk.n_values,
+                   lossless_memory_at<Format>(memory, chunk.n_values), tables, shared);
+  }
+};
+
 template <unsigned n_warps>
 using LosslessEncodingF64 = LosslessEncoding<With32Symbols<FormatF64>, n_warps>;
 template <unsigned n_warps>

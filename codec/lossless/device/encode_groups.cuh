@@ -6,59 +6,45 @@
 #include "base/simt/warp.cuh"
 #include "codec/common/segments.hpp"
 #include "codec/lossless/device/encode_memory.cuh"
-#include "codec/symboliser/bin_stream.hpp"
 #include "codec/symboliser/device/split_device.cuh"
+#include "codec/symboliser/device/write_bins_device.cuh"
 
 namespace cfck::codec {
 
 // The part of DeviceLosslessEncoder (encode.cuh) that looks at groups. Between its steps all warps
 // meet.
 template <class Format, unsigned n_warps>
-class DeviceLosslessGroups {
+class DeviceLosslessGroups
+    : protected DeviceSectionEncoder<DeviceLosslessMemory<Format>, DeviceLosslessShared<n_warps>,
+                                     n_warps, Format::kRawBits> {
  protected:
   using Word = typename Format::Word;
   using Shared = DeviceLosslessShared<n_warps>;
+  using Section =
+      DeviceSectionEncoder<DeviceLosslessMemory<Format>, Shared, n_warps, Format::kRawBits>;
+  using Section::clear;
+  using Section::count;
+  using Section::each_group;
+  using Section::end_group;
+  using Section::first_group;
+  using Section::lane;
+  using Section::memory_;
+  using Section::n_groups_;
+  using Section::n_segments_;
+  using Section::n_values_;
+  using Section::own_;
+  using Section::shared_;
+  using Section::values_of_group;
+  using Section::warp;
 
   CFCK_DEVICE DeviceLosslessGroups(const Word* values, std::uint32_t n_values,
                                    const DeviceLosslessMemory<Format>& memory, Shared& shared)
-      : values_(values),
-        n_values_(n_values),
-        n_groups_((n_values + kGroupSize - 1) / kGroupSize),
-        n_segments_(n_segments_for(n_groups_, kSegmentGroups)),
-        in_segment_((n_groups_ + n_segments_ - 1) / n_segments_),
-        n_sets_(lane_sets_for(n_segments_ == 1 ? n_values_ : in_segment_ * kGroupSize)),
-        memory_(memory),
-        shared_(shared),
-        own_(shared.warps[simt::warp_of_block()]) {}
+      : Section(n_values, n_segments_for((n_values + kGroupSize - 1) / kGroupSize, kSegmentGroups),
+                memory, shared),
+        values_(values) {}
 
-  CFCK_DEVICE static unsigned lane() { return simt::lane(); }
-  CFCK_DEVICE static unsigned warp() { return simt::warp_of_block(); }
   CFCK_DEVICE bool has(unsigned flag) const { return (flags_ & flag) != 0; }
-  CFCK_DEVICE unsigned values_of_group(std::uint32_t g) const {
-    const std::uint32_t left = n_values_ - g * kGroupSize;
-    return left < kGroupSize ? left : kGroupSize;
-  }
-  CFCK_DEVICE std::uint32_t first_group(unsigned segment) const { return segment * in_segment_; }
-  CFCK_DEVICE std::uint32_t end_group(unsigned segment) const {
-    return segment + 1 == n_segments_ ? n_groups_ : (segment + 1) * in_segment_;
-  }
 
-  // Calls `action` with the segments of the warp.
-  template <class Action>
-  CFCK_DEVICE void each_segment(Action&& action) {
-    for (unsigned i = warp(); i < n_segments_; i += n_warps) {
-      action(i);
-    }
-  }
-  // Calls `action` with those groups that the lane has when all lanes of all warps take them in
-  // turn.
-  template <class Action>
-  CFCK_DEVICE void each_group(Action&& action) const {
-    constexpr unsigned kLanes = n_warps * simt::kWarpLanes;
-    for (std::uint32_t g = warp() * simt::kWarpLanes + lane(); g < n_groups_; g += kLanes) {
-      action(g);
-    }
-  }
   // Returns the sum of what all warps have found. Requires: all have met since.
   CFCK_DEVICE std::uint32_t sum_of(std::uint32_t DeviceWarpFindings::*what) const {
     std::uint32_t sum = 0;
@@ -85,10 +71,7 @@ class DeviceLosslessGroups {
       }
     }
     leave(found);
-    for (unsigned i = warp() * simt::kWarpLanes + lane(); i < kLosslessPlaces * kRansSymbols;
-         i += n_warps * simt::kWarpLanes) {
-      shared_.counts[i] = 0;
-    }
+    clear(shared_.counts);
     if (warp() == 0) {
       const bool repeats = repeats_values(values_, n_values_, shared_.sample);
       if (lane() == 0) {
@@ -160,79 +143,24 @@ class DeviceLosslessGroups {
              (n_segments_ > 1 ? kHasSegments : 0) | (has_signs_ ? 0 : kHasNoSigns);
   }
 
-  CFCK_DEVICE void count(unsigned place, unsigned symbol, std::uint32_t times) {
-    simt::atomic_add(&shared_.counts[place * kRansSymbols + symbol], times);
-  }
-
-  // The bin of the first group of a segment that has one, or 0.
-  CFCK_DEVICE std::uint32_t first_bin(unsigned segment) const {
-    const std::uint32_t end = end_group(segment);
-    for (std::uint32_t block = first_group(segment); block < end; block += simt::kWarpLanes) {
-      const std::uint32_t g = block + lane();
-      const bool has_bin = g < end && memory_.groups[g].kind == GroupKind::kValues;
-      const std::uint32_t with_bin = simt::ballot(has_bin);
-      if (with_bin != 0) {
-        return memory_.groups[block + simt::lowest_bit(with_bin)].scale_bin;
-      }
-    }
-    return 0;
-  }
-
-  // The bins of a segment as symbols (codec/symboliser/spec.md, section 4), 32 groups at a time.
+  // The bins of a segment as symbols (codec/symboliser/spec.md, section 4).
   CFCK_DEVICE void write_bins(unsigned segment) {
-    const std::uint32_t first = first_bin(segment);
-    std::uint32_t before_all = first;
-    std::uint32_t n_escapes = 0;
-    std::uint8_t* const escapes = memory_.bin_escapes + 2 * first_group(segment);
-    const std::uint32_t end = end_group(segment);
-    for (std::uint32_t block = first_group(segment); block < end; block += simt::kWarpLanes) {
-      const std::uint32_t g = block + lane();
-      const bool is_there = g < end;
-      const GroupCode code = memory_.groups[is_there ? g : block];
-      const bool has_bin = is_there && code.kind == GroupKind::kValues;
-      const std::uint32_t with_bin = simt::ballot(has_bin);
-      const std::uint32_t below = with_bin & simt::lanes_below();
-      const std::uint32_t neighbour =
-          simt::shuffle(code.scale_bin, below != 0 ? simt::highest_bit(below) : 0);
-      const std::uint32_t before = below != 0 ? neighbour : before_all;
-      const auto delta = static_cast<std::int32_t>(code.scale_bin - before);
-      const auto coded = static_cast<std::uint32_t>(delta >= 0 ? 2 * delta : -2 * delta - 1);
-      const bool escapes_here = has_bin && coded >= kBinAllZero;
-      const std::uint32_t without_bin = code.kind == GroupKind::kAllZero ? kBinAllZero : 0;
-      const std::uint32_t symbol = escapes_here ? kBinEscape : has_bin ? coded : without_bin;
-      const std::uint32_t escaping = simt::ballot(escapes_here);
-      if (escapes_here) {
-        const std::uint32_t at = n_escapes + simt::popcount(escaping & simt::lanes_below());
-        store_bytes(code.scale_bin, 2, escapes + 2 * at);
-      }
-      if (is_there) {
-        memory_.groups[g].scale_bin = has_bin ? code.scale_bin : static_cast<std::uint16_t>(before);
-        memory_.bins[g] = static_cast<std::uint8_t>(symbol);
-        count(kBinPlace, symbol, 1);
-        if (has(kHasTrailingZeroStream)) {
-          count(kCleanPlace, memory_.zero_bits[g], 1);
-        }
-      }
-      n_escapes += simt::popcount(escaping);
-      before_all =
-          with_bin == 0 ? before_all : simt::shuffle(code.scale_bin, simt::highest_bit(with_bin));
-    }
-    simt::sync_warp();
+    const DeviceGroupRange range{first_group(segment), end_group(segment)};
+    const DeviceBinStream bins = write_device_bins(memory_.groups, range, memory_.bins,
+                                                   memory_.bin_escapes + 2 * range.begin,
+                                                   [&](std::uint32_t g, std::uint32_t symbol) {
+                                                     count(kBinPlace, symbol, 1);
+                                                     if (has(kHasTrailingZeroStream)) {
+                                                       count(kCleanPlace, memory_.zero_bits[g], 1);
+                                                     }
+                                                   });
     if (lane() == 0) {
-      shared_.segments[segment].first_bin = first;
-      shared_.segments[segment].n_bin_escapes = n_escapes;
+      shared_.segments[segment].first_bin = bins.first_bin;
+      shared_.segments[segment].n_bin_escapes = bins.n_escapes;
     }
   }
 
   const Word* const values_;
-  const std::uint32_t n_values_;
-  const std::uint32_t n_groups_;
-  const unsigned n_segments_;
-  const std::uint32_t in_segment_;  // groups
-  const unsigned n_sets_;
-  const DeviceLosslessMemory<Format> memory_;
-  Shared& shared_;
-  DeviceEncodeWarp& own_;
   // All lanes of all warps hold equal values of these.
   bool has_signs_ = false;
   std::uint32_t flags_ = 0;

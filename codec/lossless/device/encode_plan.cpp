@@ -1,5 +1,6 @@
 // The lossless codec tells a device how to encode its chunks (codec/device_encode_plan.hpp).
 #include "codec/common/chunk_shape.hpp"
+#include "codec/common/lossless_fallback.hpp"
 #include "codec/device_encode_plan.hpp"
 #include "codec/lossless/device/encode_layout.hpp"
 #include "codec/lossless/lossless.hpp"
@@ -24,7 +25,9 @@ std::optional<device::Kernel> kernel_of(DType dtype) {
   }
 }
 
-std::size_t memory_bytes(DType dtype, std::size_t n_values) {
+}  // namespace
+
+std::size_t lossless_device_bytes(DType dtype, std::size_t n_values) {
   return visit_format(
       dtype,
       [&](auto tag) {
@@ -35,8 +38,6 @@ std::size_t memory_bytes(DType dtype, std::size_t n_values) {
       [] { return std::size_t{0}; });
 }
 
-}  // namespace
-
 std::optional<DeviceEncodePlan> LosslessEncoder::plan_for_device(const ChunkInfo& info) const {
   const std::optional<device::Kernel> kernel = kernel_of(info.dtype);
   const Result<ChunkShape> shape = chunk_shape(info);
@@ -44,7 +45,7 @@ std::optional<DeviceEncodePlan> LosslessEncoder::plan_for_device(const ChunkInfo
     return std::nullopt;
   }
   return DeviceEncodePlan{*kernel, static_cast<std::uint32_t>(shape->n_values),
-                          memory_bytes(info.dtype, shape->n_values)};
+                          lossless_device_bytes(info.dtype, shape->n_values)};
 }
 
 }  // namespace cfck::codec

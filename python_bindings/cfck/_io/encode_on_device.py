@@ -13,11 +13,10 @@ from .on_device import DeviceMemory, warn_once
 _Written = TypeVar("_Written")
 
 _CHOICES = ("auto", "device", "host")
+# Maximum errors, which codec direct keeps, on devices too.
+_ERRORS = ("max_abs_error", "max_rel_error", "max_sigma_error")
 # Options with which nothing, or hardly anything, is encoded by a device.
-_LOSSES = (
-    "max_abs_error",
-    "max_rel_error",
-    "max_sigma_error",
+_FOR_HOST = (
     "nmse",
     "psnr",
     "bits_per_weight",
@@ -112,10 +111,10 @@ def _is_for_device(options: Mapping[str, Any]) -> bool:
     rules = options["rules"]
     if isinstance(rules, list) and len(rules) == 1 and rules[0][0] in ("", "*"):
         options = {**options, **rules[0][1]}
-    is_lossless = options["codec"] in ("auto", "lossless") and all(
-        options.get(name) is None for name in _LOSSES
-    )
-    return is_lossless and options["entropy"] == "rans" and options["level"] != "archive"
+    has_error = any(options.get(name) is not None for name in _ERRORS)
+    codecs = ("auto", "direct" if has_error else "lossless")
+    is_known = options["codec"] in codecs and all(options.get(name) is None for name in _FOR_HOST)
+    return is_known and options["entropy"] == "rans" and options["level"] != "archive"
 
 
 def _device_with_most(prepared: Prepared) -> tuple[int | None, int]:

@@ -21,6 +21,7 @@ from cfck.torch import (
     encode_messages,
     load,
     load_checkpoint,
+    load_file,
     save,
     save_checkpoint,
     save_file,
@@ -74,6 +75,8 @@ def test_sizes(dtype):
         {"codec": "raw"},
         {"chunk_elems": 40_000},
         {"max_abs_error": 1e-3},
+        {"max_rel_error": 1e-3, "per_row": True},
+        {"codec": "direct", "max_sigma_error": 1e-2},
         {"rules": {"w0": {"max_sigma_error": 1e-2}}},
         {"quality": "high"},
     ],
@@ -264,8 +267,14 @@ def test_collectives_of_two_ranks(tmp_path):
 def test_messages_with_options_and_views():
     matrix = values(90_000).reshape(300, 300)
     copy = matrix.to(CUDA)
-    for options in ({"max_abs_error": 1e-3}, {"codec": "raw"}, {"level": "archive"},
-                    {"chunk_elems": 20_000}, {"entropy": "zstd"}):  # fmt: skip
+    for options in (
+        {"max_abs_error": 1e-3},
+        {"max_sigma_error": 0.1},
+        {"codec": "raw"},
+        {"level": "archive"},
+        {"chunk_elems": 20_000},
+        {"entropy": "zstd"},
+    ):
         message = encode_message(copy, out="device", **options)
         assert message.cpu().numpy().tobytes() == encode_message(matrix, **options)
     turned = encode_message(copy.t(), out="device")
@@ -294,6 +303,27 @@ def test_compressed_tensors():
     assert cfck.compress(tensor.to(CUDA), max_abs_error=1e-3) == cfck.compress(
         tensor, max_abs_error=1e-3
     )
+
+
+def test_a_maximum_error_is_kept_there(tmp_path):
+    tensors = {
+        "chunks": values(600_000).reshape(6, 100_000),
+        "chunk": values(120_000, 1).reshape(300, 400),
+        "b": values(200_000).reshape(2, 100_000).bfloat16(),
+    }
+    path = tmp_path / "model.cfck"
+    for options in ({"max_rel_error": 1e-3}, {"max_sigma_error": 0.02}, {"max_abs_error": 1e-3}):
+        summary = save_file(on_device(tensors), path, **options)
+        assert path.read_bytes() == save(tensors, **options)
+        assert summary.host_bytes <= 400_000 < summary.device_bytes, options
+        for name, decoded in load_file(path).items():
+            tensor = tensors[name].double()
+            bound = {
+                "max_rel_error": tensor.max() - tensor.min(),
+                "max_sigma_error": tensor.std(correction=0),
+                "max_abs_error": 1.0,
+            }[next(iter(options))] * next(iter(options.values()))
+            assert 0 < (decoded.double() - tensor).abs().max() <= bound
 
 
 def test_what_fails_leaves_the_old_file(tmp_path):

@@ -144,7 +144,8 @@ std::vector<std::byte> emulated_lanes(const DeviceSymbolRun& bins, const DeviceS
       }
       start_lanes(lanes, reinterpret_cast<const std::uint8_t*>(tail.data()),
                   static_cast<std::uint32_t>(tail.size()));
-      encode_groups(lanes, values, tables.data());
+      encode_groups(lanes, values,
+                    [&](unsigned place) -> const DeviceEncodeTable& { return tables[place]; });
       encode_run(lanes, bins, tables[kBinPlace]);
       EXPECT_FALSE(lanes.is_too_long);
       for (unsigned set = 0; set < kOwn; ++set) {

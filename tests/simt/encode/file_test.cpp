@@ -93,6 +93,70 @@ TEST(DeviceEncodeFile, WithOtherOptions) {
   EXPECT_GT(expect_same(tensors, options).device_bytes, 1u << 19);
 }
 
+// Limits under which few chunks of 2^15 values fit a pass, with what is decoded of them.
+constexpr cuda::EncodeLimits kLossyPasses{.pass_bytes = std::size_t{1} << 20,
+                                          .scratch_bytes = std::size_t{16} << 20};
+
+// Tensors that codec direct stores, of one chunk and of several, with everything that decides who
+// encodes them.
+std::vector<NamedTensor> lossy_kinds() {
+  using codec::Pattern;
+  std::vector<NamedTensor> tensors;
+  unsigned seed = 1;
+  for (const DType dtype : {DType::kBF16, DType::kF32, DType::kF16, DType::kF64}) {
+    const std::string name(dtype_name(dtype));
+    for (const Pattern pattern : {Pattern::kGaussian, Pattern::kPositive, Pattern::kSpecials,
+                                  Pattern::kConstant, Pattern::kSparse, Pattern::kWideRange}) {
+      tensors.push_back(make_tensor(name + " " + std::string(codec::pattern_name(pattern)), dtype,
+                                    {7, 9001}, pattern, seed++));
+    }
+    tensors.push_back(make_tensor(name + " chunk", dtype, {33, 1000}, Pattern::kGaussian, seed++));
+    tensors.push_back(make_tensor(name + " short", dtype, {600}, Pattern::kGaussian, seed++));
+    // Its second chunk is left to the host, and so are the leaves that it has a part in.
+    NamedTensor mixed = make_tensor(name + " mixed", dtype, {13, 9001}, Pattern::kGaussian, seed++);
+    std::fill_n(mixed.values.begin() + static_cast<std::ptrdiff_t>(mixed.values.size() / 3),
+                mixed.values.size() / 20, std::byte{0});
+    tensors.push_back(mixed);
+    tensors.push_back(
+        make_tensor(name + " kernels", dtype, {64, 64, 3, 3}, Pattern::kGaussian, seed++));
+  }
+  return tensors;
+}
+
+TEST(DeviceEncodeFile, WithAnError) {
+  const std::vector<NamedTensor> tensors = lossy_kinds();
+  const auto options_with = [](const TensorOptions& asked) {
+    EncodeOptions options;
+    options.chunk_elems = 1 << 15;
+    options.rules = {{"*", asked}};
+    return options;
+  };
+  const EncodeOptions all[] = {
+      options_with({.max_abs_error = 0.02}),
+      options_with({.max_rel_error = 1e-3}),
+      options_with({.max_sigma_error = 0.03}),
+      options_with({.max_sigma_error = 0.03, .per_row = true}),
+      options_with({.codec = CodecChoice::kDirect, .max_abs_error = 1e-4}),
+  };
+  for (const EncodeOptions& options : all) {
+    const cuda::EncodeSummary summary = expect_same(tensors, options, kLossyPasses);
+    EXPECT_GT(summary.device_bytes, 1u << 19);
+    EXPECT_GT(summary.host_bytes, 1u << 19);
+  }
+}
+
+TEST(DeviceEncodeFile, WithAnErrorForSome) {
+  std::vector<NamedTensor> tensors;
+  for (unsigned i = 0; i < 12; ++i) {
+    tensors.push_back(make_tensor((i % 3 == 0 ? "exact " : "w ") + std::to_string(i), DType::kF32,
+                                  {2, 40000 + i}, codec::Pattern::kGaussian, i));
+  }
+  EncodeOptions options;
+  options.chunk_elems = 1 << 15;
+  options.rules = {{"exact*", {.codec = CodecChoice::kLossless}}, {"*", {.max_rel_error = 1e-3}}};
+  EXPECT_EQ(expect_same(tensors, options, kLossyPasses).host_bytes, 0u);
+}
+
 // Views of the memory of others, and a tensor of the host among those of the device.
 class Sharing {
  public:

@@ -109,9 +109,34 @@ TEST(DeviceEncodeMessage, WithOtherOptions) {
   EXPECT_FALSE(expect_same(tensor, {.codec = CodecChoice::kRaw}));
   EXPECT_FALSE(expect_same(tensor, {.codec = CodecChoice::kRows}));
   EXPECT_TRUE(expect_same(tensor, {.codec = CodecChoice::kLossless}));
-  EXPECT_FALSE(expect_same(tensor, {.max_abs_error = 1e-3}));
   EXPECT_FALSE(expect_same(tensor, {.entropy = EntropyId::kZstd}));
   EXPECT_FALSE(expect_same(tensor, {.level = EncodeLevel::kArchive}));
+}
+
+TEST(DeviceEncodeMessage, WithAnError) {
+  using codec::Pattern;
+  unsigned seed = 1;
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const Shape& shape : {Shape{3, 20011}, Shape{50, 800}, Shape{400}}) {
+      const NamedTensor tensor = make_tensor("", dtype, shape, Pattern::kGaussian, seed++);
+      const bool is_long = tensor.values.size() > 4000;
+      for (MessageOptions options :
+           {MessageOptions{.max_abs_error = 0.02}, MessageOptions{.max_rel_error = 2e-3},
+            MessageOptions{.max_sigma_error = 0.03}}) {
+        options.chunk_elems = 1 << 15;
+        EXPECT_EQ(expect_same(tensor, options), is_long);
+        options.per_row = !options.max_abs_error;
+        EXPECT_EQ(expect_same(tensor, options), is_long);
+      }
+      expect_same(tensor, {.max_abs_error = 1e-9});
+      expect_same(tensor, {.codec = CodecChoice::kDirect, .max_abs_error = 0.5});
+    }
+    for (const Pattern pattern : codec::kAllPatterns) {
+      expect_same(make_tensor("", dtype, {2, 20000}, pattern, seed++), {.max_rel_error = 1e-3});
+    }
+    expect_same(make_tensor("", dtype, {64, 64, 3, 3}, Pattern::kGaussian, seed++),
+                {.max_sigma_error = 0.1});
+  }
 }
 
 // Values that do not get shorter must not be written behind the memory for the message.
