@@ -25,7 +25,7 @@ struct DeviceLossyEncodePlan {
   double bound = 0;                               // of all values, where rows have none
   std::span<const std::uint16_t> row_steps = {};  // of the rows of the chunk
   std::span<const double> row_bounds = {};        // likewise
-  // Of the record, but for rows, which are those of the chunk.
+  // Rows are those of the chunk; all else is that of the record.
   std::span<const std::int16_t> coefficients = {};
   std::span<const std::int16_t> bands = {};
   std::span<const std::int16_t> rows = {};

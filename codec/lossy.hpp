@@ -100,7 +100,7 @@ struct LossyRecord {
   EncodeLevel level = EncodeLevel::kDefault;
   FrameCosts costs = {};            // of the file, so that lossless is compared fairly
   SharedRequest request = nullptr;  // of the codec's own type
-  // Of the parts that wanted_values() has named; empty: they are found by reading.
+  // Facts are of the parts that wanted_values() has named; empty: they are found by reading.
   std::span<const PartFacts> facts = {};
 };
 

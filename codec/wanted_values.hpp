@@ -1,5 +1,5 @@
-// What a lossy codec wants to know of the values of a tensor before it plans: whoever has them
-// elsewhere finds out all of it at once.
+// A lossy codec names what it wants to know of the values of a tensor before it plans: whoever has
+// them elsewhere finds out all of it at once.
 #pragma once
 
 #include <cstdint>

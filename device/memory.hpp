@@ -23,6 +23,15 @@ struct Placed {
   std::byte* device = nullptr;
 };
 
+template <class T>
+T* on_host(const Placed& placed) noexcept {
+  return reinterpret_cast<T*>(placed.host.data());
+}
+template <class T>
+T* on_device(const Placed& placed) noexcept {
+  return reinterpret_cast<T*>(placed.device);
+}
+
 // Memory that the host fills and the device gets as it is, in one copy. take() is thread-safe.
 class SlotMemory {
  public:

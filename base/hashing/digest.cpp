@@ -5,25 +5,31 @@
 
 namespace cfck::detail {
 
+LeafRange whole_leaves(std::uint64_t begin_bytes, std::uint64_t end_bytes,
+                       std::uint64_t tensor_bytes) noexcept {
+  const std::uint64_t begin = ceil_div(begin_bytes, kLeafBytes);
+  const std::uint64_t end =
+      end_bytes == tensor_bytes ? ceil_div(end_bytes, kLeafBytes) : end_bytes / kLeafBytes;
+  return {begin, std::max(begin, end)};
+}
+
 DigestBuilder::DigestBuilder(std::uint64_t total_bytes)
     : total_bytes_(total_bytes), leaves_(ceil_div(total_bytes, kLeafBytes)) {}
 
 DigestBuilder::Edges DigestBuilder::hash_whole_leaves(std::uint64_t offset_bytes,
                                                       ByteView chunk) noexcept {
   const std::uint64_t end = offset_bytes + chunk.size();
-  const std::uint64_t first_leaf = ceil_div(offset_bytes, kLeafBytes);
-  // The last leaf of the tensor ends with the tensor.
-  const std::uint64_t end_leaf = end == total_bytes_ ? leaves_.size() : end / kLeafBytes;
-  if (first_leaf >= end_leaf) {
+  const LeafRange whole = whole_leaves(offset_bytes, end, total_bytes_);
+  if (whole.begin == whole.end) {
     return {chunk, {}};
   }
-  for (std::uint64_t leaf = first_leaf; leaf < end_leaf; ++leaf) {
+  for (std::uint64_t leaf = whole.begin; leaf < whole.end; ++leaf) {
     const std::uint64_t start = leaf * kLeafBytes - offset_bytes;
     const std::uint64_t n_bytes = std::min<std::uint64_t>(kLeafBytes, chunk.size() - start);
     leaves_[leaf] = hash128(chunk.subspan(start, n_bytes));
   }
-  const std::uint64_t head = first_leaf * kLeafBytes - offset_bytes;
-  const std::uint64_t tail = std::min(end_leaf * kLeafBytes, end) - offset_bytes;
+  const std::uint64_t head = whole.begin * kLeafBytes - offset_bytes;
+  const std::uint64_t tail = std::min(whole.end * kLeafBytes, end) - offset_bytes;
   return {chunk.first(head), chunk.subspan(tail)};
 }
 

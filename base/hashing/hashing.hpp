@@ -24,6 +24,16 @@ Digest hash128(ByteView bytes) noexcept;
 
 inline constexpr std::size_t kLeafBytes = 65536;
 
+// Leaves [begin, end) of a tensor, by number.
+struct LeafRange {
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+// Returns those that lie inside bytes [begin_bytes, end_bytes) of the tensor. The last leaf ends
+// with the tensor.
+LeafRange whole_leaves(std::uint64_t begin_bytes, std::uint64_t end_bytes,
+                       std::uint64_t tensor_bytes) noexcept;
+
 // Hashes of the leaves of one tensor, filled out of order, then combined.
 //
 // Chunks need not end at leaf boundaries. A worker passes the bytes of its chunk

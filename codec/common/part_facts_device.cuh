@@ -48,15 +48,6 @@ CFCK_DEVICE device::PartFacts range_of_part(const typename Value::Word* values, 
   return {static_cast<double>(n), least, most};
 }
 
-// The sum of 32 numbers, one of each lane, in the order of sum_of_piece().
-CFCK_DEVICE double sum_of_lanes(double sum) {
-  CFCK_UNROLL
-  for (unsigned half = simt::kWarpLanes / 2; half > 0; half /= 2) {
-    sum += shuffle_double(sum, simt::lane() + half);
-  }
-  return shuffle_double(sum, 0);
-}
-
 // The finite values of a piece as doubles, 32 at a time: number r of them is given to lane r
 // mod 32.
 template <class Value>

@@ -1,4 +1,4 @@
-// What kernels that encode do with a chunk, by codec and dtype (device/kernels.inc). Codec direct
+// Kernels that encode a chunk call these, by codec and dtype (device/kernels.inc). Codec direct
 // compares with codec lossless: neither knows the other.
 #pragma once
 

@@ -40,7 +40,7 @@ inline constexpr unsigned kDirectTeamBlocksThatFit = kDirectTeamBlocks;
 // on each multiprocessor, a megabyte for a chunk, so that each thread may have 128 registers.
 inline constexpr unsigned kEncodeWarpsPerBlock = 8;
 inline constexpr unsigned kEncodeBlocks = 2;
-// Of codec direct values of 64 bits take more registers.
+// Codec direct takes more registers for values of 64 bits.
 inline constexpr unsigned kDirectEncodeBlocksF64 = 1;
 inline constexpr unsigned kDirectEncodeBlocksF32 = kEncodeBlocks;
 inline constexpr unsigned kDirectEncodeBlocksBf16 = kEncodeBlocks;

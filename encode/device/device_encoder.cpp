@@ -23,8 +23,6 @@ MutableBytes cut(MutableBytes& memory, std::size_t n_bytes) {
   return front;
 }
 
-std::size_t n_leaves_of(std::uint64_t n_bytes) { return ceil_div(n_bytes, detail::kLeafBytes); }
-
 // Bytes of control memory that a lossy chunk takes beside: with what is found of it, and with what
 // all chunks of a tensor share, if it is the first one of them.
 std::size_t control_bytes_of(const codec::DeviceLossyEncodePlan& plan, std::uint64_t n_bytes,
@@ -32,20 +30,9 @@ std::size_t control_bytes_of(const codec::DeviceLossyEncodePlan& plan, std::uint
   const LossyControlBytes control = lossy_control_bytes(plan);
   return control.of_chunk + (is_first ? control.of_tensor : 0) +
          device::aligned_bytes(sizeof(codec::ErrorTotals)) +
-         device::aligned_bytes(sizeof(device::Range)) + n_leaves_of(n_bytes) * sizeof(Digest);
+         device::aligned_bytes(sizeof(device::Range)) +
+         ceil_div(n_bytes, detail::kLeafBytes) * sizeof(Digest);
 }
-
-// The whole leaves of bytes [begin, end) of a tensor: [first, end) by number. The last one of the
-// tensor ends with it.
-struct WholeLeaves {
-  WholeLeaves(std::uint64_t begin, std::uint64_t end_bytes, std::uint64_t tensor_bytes)
-      : first(n_leaves_of(begin)),
-        end(end_bytes == tensor_bytes ? n_leaves_of(end_bytes) : end_bytes / detail::kLeafBytes) {
-    end = std::max(first, end);
-  }
-  std::uint64_t first;
-  std::uint64_t end;
-};
 
 }  // namespace
 
@@ -113,46 +100,57 @@ bool DeviceEncoder::takes(const EncodePlan& plan) const {
          room_bytes(plan.geometry.bytes_of(0)) <= sizes_.pass_bytes;
 }
 
-bool DeviceEncoder::takes(const EncodePlan& plan, const codec::LossyPlan& lossy) const {
+bool DeviceEncoder::has_room_for(const codec::DeviceLossyEncodePlan& planned,
+                                 std::uint64_t n_bytes) const {
+  return planned.chunk.memory_bytes <= sizes_.scratch_bytes &&
+         control_bytes_of(planned, n_bytes, true) + encode_control_bytes(1) <=
+             DeviceEncodeMemory::kControlBytes &&
+         room_bytes(n_bytes) + device::aligned_bytes(n_bytes) <= sizes_.pass_bytes;
+}
+
+DeviceEncoder::Waiting& DeviceEncoder::add_chunk(const EncodePlan& plan, std::uint64_t chunk) {
+  const std::byte* const values = plan.source->on_device(device_) + plan.offset_bytes;
+  Waiting& waiting = waiting_.emplace_back();
+  waiting.number = next_number_++;
+  waiting.n_bytes = plan.geometry.bytes_of(chunk);
+  waiting.chunk.values = values + chunk * plan.geometry.chunk_bytes;
+  waiting.chunk.most_bytes = room_bytes(waiting.n_bytes);
+  waiting_bytes_ += waiting.n_bytes;
+  return waiting;
+}
+
+void DeviceEncoder::add(std::uint32_t record, const EncodePlan& plan) {
+  const std::uint64_t n_chunks = plan.geometry.n_chunks;
+  numbers_[record] = {next_number_, next_number_ + n_chunks};
+  for (std::uint64_t chunk = 0; chunk < n_chunks; ++chunk) {
+    add_chunk(plan, chunk).chunk.plan = *device_plan(plan, chunk);
+  }
+}
+
+bool DeviceEncoder::try_add(std::uint32_t record, const EncodePlan& plan,
+                            const std::shared_ptr<const codec::LossyPlan>& lossy) {
   const codec::ChunkGeometry& geometry = plan.geometry;
   if (!has_values_of(plan)) {
     return false;
   }
+  std::vector<codec::DeviceLossyEncodePlan> chunks;
   for (std::uint64_t chunk = 0; chunk < geometry.n_chunks; ++chunk) {
-    const auto planned =
-        lossy.plan_for_device(chunk * geometry.chunk_elems, geometry.elems_of(chunk));
-    if (!planned || planned->chunk.memory_bytes > sizes_.scratch_bytes ||
-        control_bytes_of(*planned, geometry.bytes_of(chunk), true) + encode_control_bytes(1) >
-            DeviceEncodeMemory::kControlBytes ||
-        room_bytes(geometry.bytes_of(chunk)) + device::aligned_bytes(geometry.bytes_of(chunk)) >
-            sizes_.pass_bytes) {
+    auto planned = lossy->plan_for_device(chunk * geometry.chunk_elems, geometry.elems_of(chunk));
+    if (!planned || !has_room_for(*planned, geometry.bytes_of(chunk))) {
       return false;
     }
+    chunks.push_back(std::move(*planned));
   }
-  return true;
-}
-
-void DeviceEncoder::add(std::uint32_t record, const EncodePlan& plan,
-                        const std::shared_ptr<const codec::LossyPlan>& lossy) {
-  const std::byte* const values = plan.source->on_device(device_) + plan.offset_bytes;
-  const codec::ChunkGeometry& geometry = plan.geometry;
   numbers_[record] = {next_number_, next_number_ + geometry.n_chunks};
   for (std::uint64_t chunk = 0; chunk < geometry.n_chunks; ++chunk) {
-    Waiting& waiting = waiting_.emplace_back();
-    waiting.number = next_number_++;
-    waiting.n_bytes = geometry.bytes_of(chunk);
-    waiting.chunk.values = values + chunk * geometry.chunk_bytes;
-    waiting.chunk.most_bytes = room_bytes(waiting.n_bytes);
-    if (lossy != nullptr) {
-      waiting.lossy = lossy;
-      waiting.lossy_chunk =
-          lossy->plan_for_device(chunk * geometry.chunk_elems, geometry.elems_of(chunk));
-      waiting.offset_bytes = chunk * geometry.chunk_bytes;
-      waiting.tensor_bytes = geometry.n_bytes;
-    }
-    waiting.chunk.plan = lossy != nullptr ? waiting.lossy_chunk->chunk : *device_plan(plan, chunk);
+    Waiting& waiting = add_chunk(plan, chunk);
+    waiting.lossy = lossy;
+    waiting.offset_bytes = chunk * geometry.chunk_bytes;
+    waiting.tensor_bytes = geometry.n_bytes;
+    waiting.chunk.plan = chunks[chunk].chunk;
+    waiting.lossy_chunk = std::move(chunks[chunk]);
   }
-  waiting_bytes_ += geometry.n_bytes;
+  return true;
 }
 
 void DeviceEncoder::end(std::uint32_t record) {
@@ -314,16 +312,17 @@ DeviceEncoder::LossyWork DeviceEncoder::place_decoded(Pass& pass) const {
     }
     const std::uint64_t end_bytes = pass.chunks[end - 1].end_bytes();
     work.decoded_at -= device::aligned_bytes(end_bytes - first.offset_bytes);
-    const WholeLeaves leaves(first.offset_bytes, end_bytes, first.tensor_bytes);
+    const detail::LeafRange leaves =
+        detail::whole_leaves(first.offset_bytes, end_bytes, first.tensor_bytes);
     for (std::size_t i = begin; i < end; ++i) {
       pass.lossy[i].decoded_at = work.decoded_at + pass.chunks[i].offset_bytes - first.offset_bytes;
       pass.lossy[i].errors_at = work.n_chunks++ * sizeof(codec::ErrorTotals);
-      pass.lossy[i].first_leaf = leaves.first;
+      pass.lossy[i].first_leaf = leaves.begin;
       pass.lossy[i].leaves_at = work.n_leaves * sizeof(Digest);
     }
-    if (leaves.first != leaves.end) {
-      const std::uint64_t hashed_at = leaves.first * detail::kLeafBytes;
-      const auto n_leaves = static_cast<std::uint32_t>(leaves.end - leaves.first);
+    if (leaves.begin != leaves.end) {
+      const std::uint64_t hashed_at = leaves.begin * detail::kLeafBytes;
+      const auto n_leaves = static_cast<std::uint32_t>(leaves.end - leaves.begin);
       work.ranges.push_back(
           {.data = bytes_of(pass.out + work.decoded_at + hashed_at - first.offset_bytes),
            .n_bytes = std::min(end_bytes, leaves.end * detail::kLeafBytes) - hashed_at,
@@ -353,9 +352,9 @@ Result<void> DeviceEncoder::place_results(Pass& pass, const device::Placed& fram
   }
   std::ranges::fill(next->host, std::byte{0});
   std::ranges::copy(std::as_bytes(std::span(work.ranges)), list->host.begin());
-  work.hashes = {reinterpret_cast<const device::Range*>(list->device),
-                 reinterpret_cast<device::RangeHash*>(leaves->device),
-                 reinterpret_cast<std::uint32_t*>(next->device),
+  work.hashes = {device::on_device<const device::Range>(*list),
+                 device::on_device<device::RangeHash>(*leaves),
+                 device::on_device<std::uint32_t>(*next),
                  static_cast<std::uint32_t>(work.ranges.size()), work.n_leaves};
   const auto errors_at = static_cast<std::size_t>(errors->device - frames.device);
   const auto leaves_at = static_cast<std::size_t>(leaves->device - frames.device);
@@ -399,14 +398,15 @@ Result<void> DeviceEncoder::find_leaves(Pass& pass) {
     }
     const Waiting& first = pass.chunks[begin];
     const std::uint64_t end_bytes = pass.chunks[end - 1].end_bytes();
-    const WholeLeaves leaves(first.offset_bytes, end_bytes, first.tensor_bytes);
-    const std::uint64_t hashed_at = std::min(leaves.first * detail::kLeafBytes, end_bytes);
+    const detail::LeafRange leaves =
+        detail::whole_leaves(first.offset_bytes, end_bytes, first.tensor_bytes);
+    const std::uint64_t hashed_at = std::min(leaves.begin * detail::kLeafBytes, end_bytes);
     const std::uint64_t hashed_end = std::min(leaves.end * detail::kLeafBytes, end_bytes);
     Pass::LossyResults& results = pass.lossy[begin];
     const std::byte* const hashes = pass.results.data() + results.leaves_at +
-                                    (leaves.first - results.first_leaf) * sizeof(Digest);
-    results.leaves = {leaves.first * detail::kLeafBytes,
-                      {reinterpret_cast<const Digest*>(hashes), leaves.end - leaves.first}};
+                                    (leaves.begin - results.first_leaf) * sizeof(Digest);
+    results.leaves = {leaves.begin * detail::kLeafBytes,
+                      {reinterpret_cast<const Digest*>(hashes), leaves.end - leaves.begin}};
     CFCK_TRY_ASSIGN(results.head, edge(begin, first.offset_bytes, hashed_at));
     CFCK_TRY_ASSIGN(pass.lossy[end - 1].tail, edge(begin, hashed_end, end_bytes));
   }

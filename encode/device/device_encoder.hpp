@@ -49,8 +49,8 @@ struct DeviceEncodeMemory {
 struct MadeChunk {
   ByteView payload;
   std::uint64_t hash = 0;  // tiled, of the frame
-  // Of a lossy codec, of the decoded values: what they are off by, and what the digest needs of
-  // them. Leaves and bytes may be of chunks behind this one, too, which have none of these then.
+  // A lossy codec has errors, and from decoded values what the digest needs. Leaves and bytes may
+  // be of chunks behind this one, too, which have none of these then.
   codec::ErrorTotals errors = {};
   struct Leaves {
     std::uint64_t offset_bytes = 0;  // in the tensor, as what follows
@@ -103,12 +103,12 @@ class DeviceEncoder {
   // Whether the device is to encode chunks of this tensor without loss, in advance: what the host
   // decides on them may be otherwise.
   bool takes(const EncodePlan& plan) const;
-  // Whether it can encode them as a lossy codec has planned.
-  bool takes(const EncodePlan& plan, const codec::LossyPlan& lossy) const;
-  // Adds all chunks of a tensor that it takes, with a lossy codec unless `lossy` is nullptr.
-  // Requires: nothing was added for the record.
-  void add(std::uint32_t record, const EncodePlan& plan,
-           const std::shared_ptr<const codec::LossyPlan>& lossy = nullptr);
+  // Adds all chunks of a tensor that it takes. Requires: nothing was added for the record.
+  void add(std::uint32_t record, const EncodePlan& plan);
+  // Adds all chunks of a tensor, as a lossy codec has planned them, unless it cannot encode them:
+  // then it adds none, and returns false. Requires: nothing was added for the record.
+  bool try_add(std::uint32_t record, const EncodePlan& plan,
+               const std::shared_ptr<const codec::LossyPlan>& lossy);
   // Whether passes are full with so many bytes of values more, without the tensors that will be
   // added.
   bool has_enough(std::uint64_t more_bytes) const {
@@ -132,8 +132,8 @@ class DeviceEncoder {
     std::uint64_t number = 0;
     std::uint64_t n_bytes = 0;  // of its values
     DeviceChunk chunk;
-    // Of a lossy codec.
-    std::shared_ptr<const codec::LossyPlan> lossy;  // what follows refers to it
+    // A lossy codec sets these; lossy_chunk refers to `lossy`.
+    std::shared_ptr<const codec::LossyPlan> lossy;
     std::optional<codec::DeviceLossyEncodePlan> lossy_chunk;
     std::uint64_t offset_bytes = 0;  // in the tensor
     std::uint64_t tensor_bytes = 0;
@@ -146,12 +146,16 @@ class DeviceEncoder {
   struct Pass;
 
   std::size_t room_bytes(std::uint64_t n_bytes) const;
+  // Whether a pass has room for a chunk of n_bytes of values.
+  bool has_room_for(const codec::DeviceLossyEncodePlan& planned, std::uint64_t n_bytes) const;
+  // Its plan is set by the caller.
+  Waiting& add_chunk(const EncodePlan& plan, std::uint64_t chunk);
   // Waits for the next pass, and has those behind it begin.
   Result<void> advance(const EncodePlan& plan);
   std::vector<Waiting> next_chunks();
   Result<void> start(Pass& pass);
-  // What lossy chunks of a pass need: memory for decoded values, which is not that of frames, and
-  // for what is found of them; and the leaves to be hashed.
+  // Lossy chunks of a pass need memory for decoded values, which is not that of frames, and for
+  // what is found of them; and they have leaves to be hashed.
   struct LossyWork {
     std::uint64_t decoded_at = 0;  // in the memory for frames
     std::size_t n_chunks = 0;
@@ -206,8 +210,9 @@ struct DeviceEncoder::Pass {
   std::uint64_t mark = 0;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> frames;  // by the number of the chunk
   std::vector<Waiting> chunks;                                  // by the number of the frame
-  // Of lossy chunks: decoded values follow one another in the memory of frames, if the chunks do in
-  // the tensor; where results are among all of them; and what find_leaves() has found.
+  // LossyResults says of a lossy chunk where decoded values are in the memory of frames, one chunk
+  // behind the other if they are neighbours in the tensor; where results are among all of them; and
+  // what find_leaves() has found.
   struct LossyResults {
     std::uint64_t decoded_at = 0;
     std::size_t errors_at = 0;

@@ -24,16 +24,6 @@ struct Described {
   std::uint32_t n_pieces = 0;  // to hash, of all frames
 };
 
-template <class T>
-T* on_device(const device::Placed& placed) {
-  return reinterpret_cast<T*>(placed.device);
-}
-
-template <class T>
-T* on_host(const device::Placed& placed) {
-  return reinterpret_cast<T*>(placed.host.data());
-}
-
 // Tells the device of lossy chunks, in control memory. What chunks share is there once.
 class LossyDescriber {
  public:
@@ -76,7 +66,7 @@ class LossyDescriber {
       return nullptr;
     }
     std::ranges::copy(std::as_bytes(list), placed->host.begin());
-    return on_device<const Element>(*placed);
+    return device::on_device<const Element>(*placed);
   }
   const std::int16_t* place_shared(std::span<const std::int16_t> list) {
     if (list.empty()) {
@@ -108,15 +98,15 @@ Result<Described> describe(device::SlotMemory& control, std::span<const DeviceCh
   std::uint32_t n_pieces = 0;
   std::size_t i = 0;
   for (const DeviceFrames& run : runs) {
-    on_host<std::uint64_t>(*places)[i] = run.begin + 1;
+    device::on_host<std::uint64_t>(*places)[i] = run.begin + 1;
     for (const std::size_t end = i + run.n_chunks; i < end; ++i) {
       device::Frame frame;
       frame.first_piece = n_pieces;
       n_pieces += static_cast<std::uint32_t>(
           ceil_div(chunks[i].most_bytes, std::uint64_t{device::kHashPieceBytes}));
-      on_host<device::Frame>(frames)[i] = frame;
+      device::on_host<device::Frame>(frames)[i] = frame;
       CFCK_TRY_ASSIGN(const codec::DeviceLossyChunk* const lossy, describer.describe(chunks[i]));
-      on_host<codec::DeviceEncodeChunk>(*list)[i] = {
+      device::on_host<codec::DeviceEncodeChunk>(*list)[i] = {
           .values = chunks[i].values,
           .lossy = lossy,
           .end = run.end,
@@ -146,11 +136,11 @@ device::Launch encode_launch(const DeviceEncodeTables& tables, const Described& 
     batch.block_bytes =
         std::max(batch.block_bytes, static_cast<std::uint32_t>(chunk.plan.memory_bytes));
   }
-  batch.chunks = on_device<codec::DeviceEncodeChunk>(described.chunks) + begin;
-  batch.frames = on_device<device::Frame>(described.frames) + begin;
-  batch.places = on_device<std::uint64_t>(described.places) + begin;
+  batch.chunks = device::on_device<codec::DeviceEncodeChunk>(described.chunks) + begin;
+  batch.frames = device::on_device<device::Frame>(described.frames) + begin;
+  batch.places = device::on_device<std::uint64_t>(described.places) + begin;
   batch.out = reinterpret_cast<std::uint8_t*>(target.out);
-  batch.next = on_device<std::uint32_t>(described.counters) + 1 + number;
+  batch.next = device::on_device<std::uint32_t>(described.counters) + 1 + number;
   batch.memory = reinterpret_cast<std::uint8_t*>(target.scratch);
   batch.costs = tables.costs;
   batch.frequencies = tables.frequencies;
@@ -167,9 +157,9 @@ device::Launch encode_launch(const DeviceEncodeTables& tables, const Described& 
 device::Launch hash_launch(const Described& described, std::span<const DeviceChunk> chunks,
                            const DeviceEncodeTarget& target) {
   device::Frames all;
-  all.frames = on_device<device::Frame>(described.frames);
+  all.frames = device::on_device<device::Frame>(described.frames);
   all.memory = reinterpret_cast<const std::uint8_t*>(target.out);
-  all.next = on_device<std::uint32_t>(described.counters);
+  all.next = device::on_device<std::uint32_t>(described.counters);
   all.n_frames = static_cast<std::uint32_t>(chunks.size());
   all.n_pieces = described.n_pieces;
   return device::launch_of(device::Kernel::kHashFrames, all.n_pieces, all);

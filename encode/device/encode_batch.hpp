@@ -26,7 +26,8 @@ struct DeviceChunk {
   const std::byte* values = nullptr;
   codec::DeviceEncodePlan plan;
   std::uint64_t most_bytes = 0;  // of its frame
-  // Of a lossy codec: what `plan` is a part of, and where on the device results go, or nullptr.
+  // A lossy codec has a plan that `plan` is a part of, and results, which go to these places of the
+  // device, unless they are nullptr.
   const codec::DeviceLossyEncodePlan* lossy = nullptr;
   std::byte* decoded = nullptr;
   codec::ErrorTotals* errors = nullptr;

@@ -124,14 +124,14 @@ Result<void> DeviceLook::start() {
     CFCK_TRY(queue_.launch(launch));
   }
   if (n_pieces_ != 0) {
-    const device::Ranges all{reinterpret_cast<device::Range*>(ranges->device),
+    const device::Ranges all{device::on_device<device::Range>(*ranges),
                              reinterpret_cast<device::RangeHash*>(found_),
-                             reinterpret_cast<std::uint32_t*>(next->device),
+                             device::on_device<std::uint32_t>(*next),
                              static_cast<std::uint32_t>(ranges_.size()), n_pieces_};
     CFCK_TRY(queue_.launch(device::launch_of(device::Kernel::kHashRanges, n_pieces_, all)));
   }
   if (all_copies.n_copies != 0) {
-    all_copies.copies = reinterpret_cast<device::Copy*>(copies->device);
+    all_copies.copies = device::on_device<device::Copy>(*copies);
     CFCK_TRY(queue_.launch(
         device::launch_of(device::Kernel::kCopyBytes, all_copies.n_pieces, all_copies)));
   }
@@ -150,9 +150,9 @@ Result<std::vector<device::Launch>> DeviceLook::place_parts() {
     std::ranges::fill(next->host, std::byte{0});
     std::ranges::copy(std::as_bytes(std::span(group.parts)), parts->host.begin());
     const auto n_parts = static_cast<std::uint32_t>(group.parts.size());
-    const device::Parts all{reinterpret_cast<const device::Part*>(parts->device),
+    const device::Parts all{device::on_device<const device::Part>(*parts),
                             reinterpret_cast<device::PartFacts*>(to),
-                            reinterpret_cast<std::uint32_t*>(next->device),
+                            device::on_device<std::uint32_t>(*next),
                             n_parts,
                             kind.first,
                             kind.second};

@@ -1,5 +1,5 @@
-// What a device finds out of tensors in its memory before any of them is encoded: hashes, copies
-// and statistics, of many at once.
+// A device finds out of tensors in its memory, before any of them is encoded, hashes, copies and
+// statistics, of many at once.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace cfck::encode {
 
-// As kernels are told of bytes.
+// Kernels are told of bytes by such an address.
 inline const std::uint8_t* bytes_of(const std::byte* data) {
   return reinterpret_cast<const std::uint8_t*>(data);
 }

@@ -86,8 +86,7 @@ Result<void> RecordEncoder::offer_with_loss(WaitingRecord& waiting) {
     CFCK_TRY(choose(waiting.chunked));
     chosen = waiting.chunked->candidate;
   }
-  if (chosen && chosen->lossy != nullptr && device_->takes(plan, *chosen->lossy)) {
-    device_->add(waiting.number, plan, chosen->lossy);
+  if (chosen && chosen->lossy != nullptr && device_->try_add(waiting.number, plan, chosen->lossy)) {
     waiting.lossy = std::move(chosen);
   }
   return {};

@@ -44,8 +44,8 @@ Result<Candidates> candidates_for(const EncodePlan& plan, const FrameCosts& cost
                                   WorkerMemory& memory, const CheckCancelled& check_cancelled = {},
                                   ByteView first_chunk = {});
 
-// What a lossy codec is asked for the tensor, but for the request. Facts are those that are known
-// of it on a device.
+// Returns the record that a lossy codec is asked to plan, but for the request. Facts are those that
+// are known of the tensor on a device.
 codec::LossyRecord lossy_record(const EncodePlan& plan, const FrameCosts& costs, EntropyId entropy,
                                 EncodeLevel level);
 

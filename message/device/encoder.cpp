@@ -38,11 +38,6 @@ bool is_aligned(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address) % kAlignment == 0;
 }
 
-template <class T>
-T* on_device(const device::Placed& placed) {
-  return reinterpret_cast<T*>(placed.device);
-}
-
 }  // namespace
 
 // A message, and where it is.
@@ -199,7 +194,7 @@ Result<void> Encoder::Impl::check(std::span<const void* const> values, const voi
   return check_memory(device, workspace, "the workspace");
 }
 
-// What the device has found out is planned with at once.
+// Plans with the facts that the device has found out, as long as they are there.
 Result<void> Encoder::Impl::plan_with_loss(std::byte* workspace, MutableBytes staging) {
   if (may_lose) {
     using encode::DeviceLook;
@@ -287,8 +282,9 @@ Result<Encoder::Impl::Messages> Encoder::Impl::describe_messages(const device::P
     return internal_error(kNoRoom);
   }
   std::ranges::fill(counter->host, std::byte{0});
-  Messages messages{on_device<device::Message>(*list), on_device<device::Frame>(*wholes),
-                    on_device<std::uint32_t>(*counter)};
+  Messages messages{device::on_device<device::Message>(*list),
+                    device::on_device<device::Frame>(*wholes),
+                    device::on_device<std::uint32_t>(*counter)};
   for (std::size_t i = 0; i < taken.size(); ++i) {
     const Part& part = *taken[i];
     const PlannedMessage& planned = part.message;
@@ -298,7 +294,7 @@ Result<Encoder::Impl::Messages> Encoder::Impl::describe_messages(const device::P
     messages.n_pieces += static_cast<std::uint32_t>(
         ceil_div(planned.most_bytes(), std::uint64_t{device::kHashPieceBytes}));
     device::Message message;
-    message.payloads = on_device<device::Frame>(frames) + part.first_chunk;
+    message.payloads = device::on_device<device::Frame>(frames) + part.first_chunk;
     message.whole = messages.wholes + i;
     message.most_bytes = planned.most_bytes() - message::kHashBytes;
     message.table_at = static_cast<std::uint32_t>(planned.table_at());

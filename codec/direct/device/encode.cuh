@@ -16,34 +16,12 @@
 
 namespace cfck::codec {
 
-// Packs the low n_bits of each of the lane's four numbers (codec/symboliser/spec.md, section 6),
-// for a group of n values, and returns the end of what it has written. `shared` has a byte for each
-// value of a group. `to` is at a multiple of 4, and so is the end of a whole group.
-CFCK_DEVICE std::uint8_t* store_low_bits(const std::uint32_t (&low)[kLaneValues], unsigned n_bits,
-                                         unsigned n, std::uint8_t* shared, std::uint8_t* to) {
-  unsigned left = n_bits;
-  for (unsigned width = left % 8 != 0 ? left % 8 : 8; left != 0; width = 8) {
-    left -= width;
-    std::uint32_t bits[kLaneValues];
-    CFCK_UNROLL
-    for (unsigned t = 0; t < kLaneValues; ++t) {
-      bits[t] = low[t] >> left & ((1u << width) - 1);
-    }
-    if (n == kGroupSize) {
-      store_neighbours(bits, width, to);
-    } else {
-      store_part(bits, width, n, shared, to);
-    }
-    to += (n * width + 7) / 8;
-  }
-  return to;
-}
-
 template <class Value, unsigned n_warps>
 class DeviceDirectEncoder : private DeviceDirectGroups<Value, n_warps> {
   using Groups = DeviceDirectGroups<Value, n_warps>;
   using Groups::append_coded;
   using Groups::append_shared_tables;
+  using Groups::before;
   using Groups::bins_of;
   using Groups::build_table;
   using Groups::count_group;
@@ -165,21 +143,6 @@ class DeviceDirectEncoder : private DeviceDirectGroups<Value, n_warps> {
     return memory_.escape_bytes + std::size_t{first_escape(segment, 0)} * kEscapedIndexBytes;
   }
 
-  // Before counts the groups of a segment before one of them: whole ones, but for the last of all.
-  struct Before {
-    std::uint32_t n_coded;  // groups that are not all zero
-    std::uint32_t n_raw;    // bytes
-  };
-  CFCK_DEVICE Before before(unsigned segment, std::uint32_t group) const {
-    Before all{0, 0};
-    for (std::uint32_t g = first_group(segment) + lane(); g < group; g += simt::kWarpLanes) {
-      const GroupCode code = memory_.groups[g];
-      all.n_coded += code.kind == GroupKind::kAllZero ? 0 : 1;
-      all.n_raw += kGroupSize / 8 * low_bits_of(code);
-    }
-    return {simt::warp_sum(all.n_coded), simt::warp_sum(all.n_raw)};
-  }
-
   // Where the parts of groups go, one after another.
   struct Cursors {
     std::uint8_t* symbols;
@@ -192,7 +155,8 @@ class DeviceDirectEncoder : private DeviceDirectGroups<Value, n_warps> {
   CFCK_DEVICE void split(unsigned segment, unsigned part) {
     const std::uint32_t first = first_group_of_part(segment, part);
     const std::uint32_t end = end_group_of_part(segment, part);
-    const Before there = before(segment, first);
+    const auto there =
+        before(segment, first, [](const GroupCode& code) { return low_bits_of(code); });
     std::int32_t* const escapes = memory_.escapes + first_escape(segment, part);
     Word* const exact = exact_of(segment, part);
     Cursors to{symbols_of(segment) + std::size_t{there.n_coded} * kGroupSize,
@@ -289,7 +253,7 @@ class DeviceDirectEncoder : private DeviceDirectGroups<Value, n_warps> {
     }
     reinterpret_cast<std::uint32_t*>(to.symbols)[lane()] = symbols;
     to.symbols += group.n;
-    to.raw = store_low_bits(low, code.low_bits, group.n, own_.group, to.raw);
+    to.raw = store_bits(low, 0, code.low_bits, group.n, own_.group, to.raw);
     if (simt::any(escaping != 0)) {
       to.escapes += each_marked(group.is_whole(), escaping, [&](unsigned t, std::uint32_t number) {
         to.escapes[number] = quantised.indices[t];

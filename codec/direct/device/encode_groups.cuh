@@ -37,6 +37,7 @@ class DeviceDirectGroups
   using Section::own_;
   using Section::set_segments;
   using Section::shared_;
+  using Section::sum_of;
   using Section::values_of_group;
   using Section::warp;
 
@@ -51,15 +52,6 @@ class DeviceDirectGroups
   }
 
   CFCK_DEVICE DirectEncodeForm form() const { return form_of(lossy_.parameters); }
-
-  // Returns the sum of what all warps have found. Requires: all have met since.
-  CFCK_DEVICE std::uint32_t sum_of(std::uint32_t DeviceDirectFindings::*what) const {
-    std::uint32_t sum = 0;
-    for (unsigned w = 0; w < n_warps; ++w) {
-      sum += shared_.warps[w].found.*what;
-    }
-    return sum;
-  }
 
   // Finds the bins of groups in turn, the values of each asked for while the one before is
   // quantised, and stores what is decoded. Where indices are kept, they are stored in place of

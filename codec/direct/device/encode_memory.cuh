@@ -60,7 +60,8 @@ struct DeviceDirectWarp : DeviceSectionWarp {
   std::uint8_t group[kGroupSize];
 };
 
-// What a block has encoded, all that it needs of the shared memory to put a payload together.
+// A block that has encoded a chunk needs no more of the shared memory than this to put the payload
+// together.
 struct DeviceDirectResult : DeviceSectionShared<kDirectPlaces> {
   DeviceDirectMemory memory;  // here, since registers are scarce
   DirectSegment segments[kMaxSegments];

@@ -1,6 +1,6 @@
-// What the decoded values of a chunk of the direct codec are off by, on a device: sums in the order
-// of the specification (codec/direct/spec.md, section 4), and of the values themselves in that of
-// codec/direct/kernels/quantise.hpp.
+// Errors of the decoded values of a chunk of the direct codec, on a device: they are added up in
+// the order of the specification (codec/direct/spec.md, section 4), and squares of the values
+// themselves in that of codec/direct/kernels/quantise.hpp.
 #pragma once
 
 #include "base/simt/warp.cuh"
@@ -15,24 +15,20 @@ struct LaneErrors {
   double sum_of_squares = 0;
   double sum_of_value_squares = 0;  // of four blocks' quarters, in the lanes below kValueSums
 };
-inline constexpr unsigned kDeviceValueSums = 8;  // kValueSums of kernels/quantise.hpp
 
 // Adds the sums of all lanes, the same in each.
 CFCK_DEVICE LaneErrors finish_errors(LaneErrors errors) {
   CFCK_UNROLL
   for (unsigned half = simt::kWarpLanes / 2; half > 0; half /= 2) {
     const double max_error = shuffle_double(errors.max_error, simt::lane() + half);
-    const double squares = shuffle_double(errors.sum_of_squares, simt::lane() + half);
     errors.max_error = max_error > errors.max_error ? max_error : errors.max_error;
-    errors.sum_of_squares += squares;
   }
   double value_squares = 0;
   CFCK_UNROLL
-  for (unsigned i = 0; i < kDeviceValueSums; ++i) {
+  for (unsigned i = 0; i < kValueSums; ++i) {
     value_squares += shuffle_double(errors.sum_of_value_squares, i);
   }
-  return {shuffle_double(errors.max_error, 0), shuffle_double(errors.sum_of_squares, 0),
-          value_squares};
+  return {shuffle_double(errors.max_error, 0), sum_of_lanes(errors.sum_of_squares), value_squares};
 }
 
 // The errors of values that are quantised once more, by one warp. Exact values have none.
@@ -65,7 +61,7 @@ CFCK_DEVICE LaneErrors errors_of_values(const DeviceQuantiser<Value>& quantiser,
       const double own = is_finite ? x * x : 0;
       double quarters = own;
       CFCK_UNROLL
-      for (unsigned from = kDeviceValueSums; from < simt::kWarpLanes; from += kDeviceValueSums) {
+      for (unsigned from = kValueSums; from < simt::kWarpLanes; from += kValueSums) {
         quarters += shuffle_double(own, simt::lane() + from);
       }
       errors.sum_of_value_squares += quarters;

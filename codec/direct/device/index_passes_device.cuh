@@ -8,6 +8,7 @@
 #include "codec/common/float_values.hpp"
 #include "codec/device_chunk.hpp"
 #include "codec/direct/device/bin_order_device.cuh"
+#include "codec/direct/device/predict_device.cuh"
 
 namespace cfck::codec {
 
@@ -75,14 +76,7 @@ CFCK_DEVICE bool restore_device_indices(const DeviceParameters& parameters, std:
       if (kernel[t] <= kMasked) {
         continue;
       }
-      std::int64_t sum = 128;
-      for (std::uint32_t s = 0; s < t; ++s) {
-        const std::int32_t known = kernel[s] <= kMasked ? 0 : kernel[s];
-        sum += std::int64_t{coefficients[s]} * known;
-      }
-      sum >>= 8;
-      sum = sum > kMaxIndex ? kMaxIndex : sum < -kMaxIndex ? -kMaxIndex : sum;
-      const std::int64_t index = std::int64_t{kernel[t]} + sum;
+      const std::int64_t index = std::int64_t{kernel[t]} + predicted_index(coefficients, kernel, t);
       fits = fits && index >= -kMaxIndex && index <= kMaxIndex;
       kernel[t] = static_cast<std::int32_t>(index > kMaxIndex    ? kMaxIndex
                                             : index < -kMaxIndex ? -kMaxIndex

@@ -1,5 +1,5 @@
-// Residuals of the indices of whole kernels on a device (codec/direct/spec.md, section 5.1): the
-// same as codec/direct/kernels/prediction.hpp.
+// Prediction inside whole kernels on a device (codec/direct/spec.md, section 5.1): the same as
+// codec/direct/kernels/prediction.hpp.
 #pragma once
 
 #include "base/simt/warp.cuh"
@@ -7,6 +7,20 @@
 #include "codec/device_chunk.hpp"
 
 namespace cfck::codec {
+
+// Returns what index t of a kernel is predicted to be from those before it.
+CFCK_DEVICE std::int32_t predicted_index(const std::int16_t* coefficients,
+                                         const std::int32_t* kernel, std::uint32_t t) {
+  std::int64_t sum = 128;
+  for (std::uint32_t s = 0; s < t; ++s) {
+    const std::int32_t known = kernel[s] <= kMasked ? 0 : kernel[s];
+    sum += std::int64_t{coefficients[s]} * known;
+  }
+  sum >>= 8;
+  return static_cast<std::int32_t>(sum > kMaxIndex    ? kMaxIndex
+                                   : sum < -kMaxIndex ? -kMaxIndex
+                                                      : sum);
+}
 
 // Turns indices of a chunk into residuals, a kernel in each lane of n_warps from `warp` on. The
 // last positions come first, since all are predicted from the indices before them.
@@ -22,15 +36,7 @@ CFCK_DEVICE void predict_device_indices(const DeviceParameters& parameters, std:
       if (kernel[t] <= kMasked) {
         continue;
       }
-      const std::int16_t* const coefficients = parameters.coefficients + t * (t - 1) / 2;
-      std::int64_t sum = 128;
-      for (std::uint32_t s = 0; s < t; ++s) {
-        const std::int32_t known = kernel[s] <= kMasked ? 0 : kernel[s];
-        sum += std::int64_t{coefficients[s]} * known;
-      }
-      sum >>= 8;
-      sum = sum > kMaxIndex ? kMaxIndex : sum < -kMaxIndex ? -kMaxIndex : sum;
-      kernel[t] -= static_cast<std::int32_t>(sum);
+      kernel[t] -= predicted_index(parameters.coefficients + t * (t - 1) / 2, kernel, t);
     }
   }
 }

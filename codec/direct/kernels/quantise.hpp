@@ -12,9 +12,6 @@ inline namespace CFCK_CPU_NAMESPACE {
 
 // Values are processed in blocks of as many as there are sums of errors.
 inline constexpr unsigned kBlock = 32;
-// Squares of values are added in as many sums: value i of a block to sum i mod kValueSums, and the
-// sums of blocks in their order.
-inline constexpr unsigned kValueSums = 8;
 
 // The steps of a block's values.
 struct BlockSteps {

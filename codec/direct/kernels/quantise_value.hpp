@@ -13,6 +13,10 @@ inline namespace CFCK_CPU_NAMESPACE {
 // Added to a number and taken away again, it leaves the nearest whole number, half to even.
 inline constexpr double kRound = 0x1.8p52;
 
+// Squares of values are added in as many sums: value i of a block of 32 to sum i mod kValueSums,
+// and the sums of blocks in their order.
+inline constexpr unsigned kValueSums = 8;
+
 struct ValueStep {
   double step;
   double inverse;

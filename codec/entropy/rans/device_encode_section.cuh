@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/simt/warp.cuh"
+#include "codec/common/groups.hpp"
 #include "codec/common/put_fields_device.cuh"
 #include "codec/common/segments.hpp"
 #include "codec/entropy/rans/device.cuh"
@@ -81,9 +82,9 @@ class DeviceAppender {
   unsigned turn_;
 };
 
-// `Memory` has the members of DeviceSectionMemory; `Shared` those of DeviceSectionShared, and
-// `warps`, each with those of DeviceSectionWarp. Between steps that need what others have found all
-// warps meet.
+// `Memory` has the members of DeviceSectionMemory, and `groups`, their codes; `Shared` those of
+// DeviceSectionShared, and `warps`, each with those of DeviceSectionWarp, and `found`, numbers that
+// it leaves to the others. Between steps that need what others have found all warps meet.
 template <class Memory, class Shared, unsigned n_warps, unsigned raw_bits>
 class DeviceSectionEncoder {
  protected:
@@ -154,6 +155,33 @@ class DeviceSectionEncoder {
     for (unsigned i = warp(); i < n_segments_ * n_parts_; i += n_warps) {
       action(i / n_parts_, i % n_parts_);
     }
+  }
+
+  // Before counts the groups of a segment before one of them: whole ones, but for the last of all.
+  struct Before {
+    std::uint32_t n_coded;  // groups that are not all zero
+    std::uint32_t n_raw;    // bytes
+  };
+  // By one warp. `raw_bits_of(code)` says how many raw bits each value of a coded group has.
+  template <class RawBits>
+  CFCK_DEVICE Before before(unsigned segment, std::uint32_t group, RawBits&& raw_bits_of) const {
+    Before all{0, 0};
+    for (std::uint32_t g = first_group(segment) + lane(); g < group; g += simt::kWarpLanes) {
+      const GroupCode code = memory_.groups[g];
+      const bool is_coded = code.kind != GroupKind::kAllZero;
+      all.n_coded += is_coded ? 1 : 0;
+      all.n_raw += is_coded ? kGroupSize / 8 * raw_bits_of(code) : 0;
+    }
+    return {simt::warp_sum(all.n_coded), simt::warp_sum(all.n_raw)};
+  }
+  // Returns the sum of what all warps have found. Requires: all have met since.
+  template <class Findings>
+  CFCK_DEVICE std::uint32_t sum_of(std::uint32_t Findings::*what) const {
+    std::uint32_t sum = 0;
+    for (unsigned w = 0; w < n_warps; ++w) {
+      sum += shared_.warps[w].found.*what;
+    }
+    return sum;
   }
 
   CFCK_DEVICE std::uint8_t* symbols_of(unsigned segment) const {

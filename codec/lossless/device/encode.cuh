@@ -25,6 +25,7 @@ class DeviceLosslessEncoder : private DeviceLosslessGroups<Format, n_warps> {
   using Groups::append_coded;
   using Groups::append_shared_tables;
   using Groups::base_;
+  using Groups::before;
   using Groups::bins_of;
   using Groups::build_table;
   using Groups::choose_trailing_zero_bits;
@@ -137,28 +138,13 @@ class DeviceLosslessEncoder : private DeviceLosslessGroups<Format, n_warps> {
            (segment * n_parts_ + part) * kMoreEscapes;
   }
 
-  // Before counts the groups of a segment before one of them: whole ones, but for the last of all.
-  struct Before {
-    std::uint32_t n_coded;  // groups that are not all zero
-    std::uint32_t n_raw;    // bytes
-  };
-  CFCK_DEVICE Before before(unsigned segment, std::uint32_t group) const {
-    Before all{0, 0};
-    for (std::uint32_t g = first_group(segment) + lane(); g < group; g += simt::kWarpLanes) {
-      const GroupCode code = memory_.groups[g];
-      const bool is_coded = code.kind != GroupKind::kAllZero;
-      const unsigned bits = Format::kRawBits - (has_signs_ ? 0 : 1) - code.trailing_zero_bits;
-      all.n_coded += is_coded ? 1 : 0;
-      all.n_raw += is_coded ? kGroupSize / 8 * bits : 0;
-    }
-    return {simt::warp_sum(all.n_coded), simt::warp_sum(all.n_raw)};
-  }
-
   // Where the parts of groups go, one after another, from the first of a part of a segment on.
   CFCK_DEVICE void split(unsigned segment, unsigned part) {
     const std::uint32_t first = first_group_of_part(segment, part);
     const std::uint32_t end = end_group_of_part(segment, part);
-    const Before there = before(segment, first);
+    const auto there = before(segment, first, [this](const GroupCode& code) {
+      return Format::kRawBits - (has_signs_ ? 0 : 1) - code.trailing_zero_bits;
+    });
     Word* const escapes = escapes_of(segment, part);
     DeviceSplitCursors<Format> to{
         memory_.symbols + std::size_t{first_group(segment) + there.n_coded} * kGroupSize,

@@ -34,6 +34,7 @@ class DeviceLosslessGroups
   using Section::n_values_;
   using Section::own_;
   using Section::shared_;
+  using Section::sum_of;
   using Section::values_of_group;
   using Section::warp;
 
@@ -44,15 +45,6 @@ class DeviceLosslessGroups
         values_(values) {}
 
   CFCK_DEVICE bool has(unsigned flag) const { return (flags_ & flag) != 0; }
-
-  // Returns the sum of what all warps have found. Requires: all have met since.
-  CFCK_DEVICE std::uint32_t sum_of(std::uint32_t DeviceWarpFindings::*what) const {
-    std::uint32_t sum = 0;
-    for (unsigned w = 0; w < n_warps; ++w) {
-      sum += shared_.warps[w].found.*what;
-    }
-    return sum;
-  }
 
   // Analyses groups in turn, each asked for while the one before is looked at; the first warp also
   // looks whether values repeat.

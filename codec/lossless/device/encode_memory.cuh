@@ -49,7 +49,7 @@ struct DeviceLosslessWarp : DeviceSectionWarp {
   std::uint8_t group[kGroupSize];
 };
 
-// What a block knows of a chunk that it has encoded, beside lengths.
+// A block that has encoded a chunk knows this of it, beside lengths.
 struct DeviceLosslessState {
   std::uint32_t flags;
   std::uint32_t trailing_zero_base;

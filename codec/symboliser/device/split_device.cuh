@@ -281,6 +281,31 @@ CFCK_DEVICE void store_part(const std::uint32_t (&bits)[kLaneValues], unsigned w
   }
 }
 
+// Packs the n_bits bits from bit `first` on of each of the lane's four numbers (specification,
+// section 6), for a group of n values, and returns the end of what it has written. `shared` has a
+// byte for each value of a group. `to` is at a multiple of 4, and so is the end of a whole group.
+template <class Number>
+CFCK_DEVICE std::uint8_t* store_bits(const Number (&numbers)[kLaneValues], unsigned first,
+                                     unsigned n_bits, unsigned n, std::uint8_t* shared,
+                                     std::uint8_t* to) {
+  unsigned left = n_bits;
+  for (unsigned width = left % 8 != 0 ? left % 8 : 8; left != 0; width = 8) {
+    left -= width;
+    std::uint32_t bits[kLaneValues];
+    CFCK_UNROLL
+    for (unsigned t = 0; t < kLaneValues; ++t) {
+      bits[t] = static_cast<std::uint32_t>(numbers[t] >> (first + left)) & ((1u << width) - 1);
+    }
+    if (n == kGroupSize) {
+      store_neighbours(bits, width, to);
+    } else {
+      store_part(bits, width, n, shared, to);
+    }
+    to += (n * width + 7) / 8;
+  }
+  return to;
+}
+
 // Writes the raw bits of a group (specification, section 6), those of each lane in `raw`, and
 // returns their end. `shared` has a byte for each value of a group. `to` is at a multiple of 4, and
 // so is the end of a whole group.
@@ -290,21 +315,7 @@ CFCK_DEVICE std::uint8_t* store_raw_bits(
     unsigned trailing_zero_bits, std::uint8_t* shared, std::uint8_t* to) {
   const unsigned low_bits = trailing_zero_bits == 0 ? Format::kLowBits : 0;
   const unsigned first = trailing_zero_bits + low_bits;
-  unsigned left = Format::kRawBits - (has_signs ? 0 : 1) - first;
-  for (unsigned width = left % 8 != 0 ? left % 8 : 8; left != 0; width = 8) {
-    left -= width;
-    std::uint32_t bits[kLaneValues];
-    CFCK_UNROLL
-    for (unsigned t = 0; t < kLaneValues; ++t) {
-      bits[t] = static_cast<std::uint32_t>(raw[t] >> (first + left)) & ((1u << width) - 1);
-    }
-    if (n == kGroupSize) {
-      store_neighbours(bits, width, to);
-    } else {
-      store_part(bits, width, n, shared, to);
-    }
-    to += (n * width + 7) / 8;
-  }
+  to = store_bits(raw, first, Format::kRawBits - (has_signs ? 0 : 1) - first, n, shared, to);
   if constexpr (Format::kLowBits != 0) {
     constexpr unsigned kLowBytes = Format::kLowBits / 8;
     if (low_bits != 0 && n == kGroupSize) {

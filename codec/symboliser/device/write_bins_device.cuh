@@ -5,6 +5,7 @@
 #include "base/simt/warp.cuh"
 #include "codec/common/groups.hpp"
 #include "codec/common/put_fields_device.cuh"
+#include "codec/common/varint.hpp"
 #include "codec/symboliser/bin_stream.hpp"
 
 namespace cfck::codec {
@@ -52,8 +53,7 @@ CFCK_DEVICE DeviceBinStream write_device_bins(GroupCode* groups, const DeviceGro
     const std::uint32_t neighbour =
         simt::shuffle(code.scale_bin, below != 0 ? simt::highest_bit(below) : 0);
     const std::uint32_t before = below != 0 ? neighbour : before_all;
-    const auto delta = static_cast<std::int32_t>(code.scale_bin - before);
-    const auto coded = static_cast<std::uint32_t>(delta >= 0 ? 2 * delta : -2 * delta - 1);
+    const std::uint32_t coded = zigzag(static_cast<std::int32_t>(code.scale_bin - before));
     const bool escapes_here = has_bin && coded >= kBinAllZero;
     const std::uint32_t without_bin = code.kind == GroupKind::kAllZero ? kBinAllZero : 0;
     const std::uint32_t symbol = escapes_here ? kBinEscape : has_bin ? coded : without_bin;

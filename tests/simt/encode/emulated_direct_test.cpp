@@ -92,7 +92,7 @@ Encoded on_cpu(const Case& chunk) {
   return encoded;
 }
 
-// What the kernel is told of a chunk, which refers to parameters and bounds.
+// Describes a chunk to the kernel; the description refers to parameters and bounds.
 DeviceLossyChunk told_of(const Case& tested, const DirectParameters& parameters,
                          const std::vector<double>& row_bounds) {
   const DirectGeometry geometry = *direct_geometry(tested.shape);
