@@ -87,14 +87,15 @@ class Distributed(Benchmark):
         self.resnet_lines: list[list[str]] = []
         self.timed: bandwidth.Found = {}
         self.targets = Targets()
+        self.runs = Runs(scratch / "runs.jsonl" if options.quick else options.runs)
         self.n_runs = 0
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        """Those of rows `resnet` and `bandwidth`."""
+        """Those of rows whose trainings are kept, and of row `bandwidth`."""
         super().add_options(parser)
         parser.add_argument(
-            "--runs", type=Path, default=RUNS, help="a file that keeps the trainings of row resnet"
+            "--runs", type=Path, default=RUNS, help="a file that keeps trainings that have ended"
         )
         parser.add_argument(
             "--seeds", type=int, default=resnet.SEEDS, help="of row resnet (default: %(default)s)"
@@ -108,7 +109,7 @@ class Distributed(Benchmark):
     @classmethod
     def default_rows(cls, options: argparse.Namespace) -> list[str]:
         """Not those that take hours."""
-        return [row for row in cls.rows if row != "resnet"]
+        return [row for row in cls.rows if row not in ("resnet", "sparse")]
 
     def fsdp(self) -> None:
         """All kinds, one after the other."""
@@ -157,8 +158,7 @@ class Distributed(Benchmark):
         found = {}
         for kind in LOCAL_KINDS:
             found[kind.name] = self._spawn(replica_ranks.train, kind, steps)
-            self.local_lines.append([kind.name, f"{found[kind.name]['loss']:.4f}"])
-            self.say(" | ".join(self.local_lines[-1]))
+            self._tell_replicas(kind, found[kind.name])
         dense, whole, sparse = (found[kind.name] for kind in LOCAL_KINDS)
         case = f"GPT, {steps} steps"
         what = "validation loss / that of local steps without compression"
@@ -189,10 +189,8 @@ class Distributed(Benchmark):
                         is_new=True,
                         seed=seed,
                     )
-                    found = self._spawn(replica_ranks.train, kind, steps)
+                    found = self._kept_replicas("sparse", kind, steps)
                     losses[how].append(found["loss"])
-                    self.local_lines.append([kind.name, f"{found['loss']:.4f}"])
-                    self.say(" | ".join(self.local_lines[-1]))
                     sent = found.get("traffic", sent)
             case = f"GPT, {steps} steps of {name}"
             ratio = sum(losses["1 %"]) / sum(losses["dense"])
@@ -207,7 +205,7 @@ class Distributed(Benchmark):
         found = resnet.measure(
             lambda *given: self._spawn(resnet_ranks.train, *given),
             images.pixels(self.scratch),
-            Runs(options.runs),
+            self.runs,
             1 if options.quick else options.seeds,
             options.quick,
             self.say,
@@ -230,6 +228,19 @@ class Distributed(Benchmark):
             self.targets.skip("bandwidth", "-", str(reason))
             return
         bandwidth.judge(self.timed, self.targets, options.ranks)
+
+    def _kept_replicas(self, row: str, kind: replica_ranks.Kind, steps: int) -> dict[str, Any]:
+        """A training of the GPT, made now or in an earlier sitting."""
+        key = {"row": row, "communication": kind.name, "steps": steps}
+        machine = report.machine()
+        facts = {name: machine[name] for name in ("processor", "cores", "commit")}
+        found = self.runs.once(key, lambda: self._spawn(replica_ranks.train, kind, steps) | facts)
+        self._tell_replicas(kind, found)
+        return found
+
+    def _tell_replicas(self, kind: replica_ranks.Kind, found: Mapping[str, Any]) -> None:
+        self.local_lines.append([kind.name, f"{found['loss']:.4f}"])
+        self.say(" | ".join(self.local_lines[-1]))
 
     def _spawn(
         self, function: Callable[..., None], kind: Any, *given: Any, ranks: int = RANKS
