@@ -49,19 +49,19 @@ CFCK_DEVICE device::PartFacts range_of_part(const typename Value::Word* values, 
 }
 
 // The finite values of a piece as doubles, 32 at a time: number r of them is given to lane r
-// mod 32.
+// mod 32. Where all are finite, which nearly all pieces are, they stay in registers; of another
+// piece they are read again, by a loop that is short.
 template <class Value>
 class FinitePiece {
   using Word = typename Value::Word;
   static constexpr unsigned kBlocks = kPieceValues / simt::kWarpLanes;
 
  public:
-  CFCK_DEVICE FinitePiece(const Word* values, std::uint32_t n) : n_(n) {
+  CFCK_DEVICE FinitePiece(const Word* values, std::uint32_t n) : values_(values), n_(n) {
     bool are_finite = true;
     CFCK_UNROLL
     for (unsigned k = 0; k < kBlocks; ++k) {
-      const std::uint32_t i = k * simt::kWarpLanes + simt::lane();
-      words_[k] = i < n ? values[i] : Word{0};
+      words_[k] = word(k);
       are_finite = are_finite && is_finite_value<Value>(words_[k]);
     }
     are_finite_ = !simt::any(!are_finite);
@@ -70,45 +70,52 @@ class FinitePiece {
   // Calls `add(value)` in the lanes that get a value of a block, and returns how many there are.
   template <class Add>
   CFCK_DEVICE std::uint32_t each(Add&& add) const {
-    std::uint32_t n_finite = 0;
+    if (!are_finite_) {
+      return each_finite(add);
+    }
     CFCK_UNROLL
     for (unsigned k = 0; k < kBlocks; ++k) {
-      const std::uint32_t first = k * simt::kWarpLanes;
-      const bool is_there = first + simt::lane() < n_;
-      const double value = Value::to_double(words_[k]);
-      if (are_finite_) {
-        if (is_there) {
-          add(value);
-        }
-      } else {
-        n_finite +=
-            each_finite(is_there && is_finite_value<Value>(words_[k]), value, n_finite, add);
+      if (is_there(k)) {
+        add(Value::to_double(words_[k]));
       }
     }
-    return are_finite_ ? n_ : n_finite;
+    return n_;
   }
 
  private:
-  template <class Add>
-  CFCK_DEVICE static std::uint32_t each_finite(bool is_finite, double value, std::uint32_t before,
-                                               Add&& add) {
-    const std::uint32_t finite = simt::ballot(is_finite);
-    const std::uint32_t n = simt::popcount(finite);
-    // The lane's value is number `wanted` of those of the block.
-    const std::uint32_t wanted = (simt::lane() - before) % simt::kWarpLanes;
-    std::uint32_t left = finite;
-    for (std::uint32_t i = 0; i < wanted && left != 0; ++i) {
-      left &= left - 1;
-    }
-    const double given = shuffle_double(value, left != 0 ? simt::lowest_bit(left) : 0);
-    if (wanted < n) {
-      add(given);
-    }
-    return n;
+  // Whether block k has a value for this lane.
+  CFCK_DEVICE bool is_there(unsigned k) const { return k * simt::kWarpLanes + simt::lane() < n_; }
+  CFCK_DEVICE Word word(unsigned k) const {
+    return is_there(k) ? values_[k * simt::kWarpLanes + simt::lane()] : Word{0};
   }
 
-  Word words_[kBlocks];
+  template <class Add>
+  CFCK_DEVICE std::uint32_t each_finite(Add&& add) const {
+    std::uint32_t n_finite = 0;
+    CFCK_NO_UNROLL
+    for (unsigned k = 0; k < kBlocks; ++k) {
+      const Word own = word(k);
+      const std::uint32_t finite = simt::ballot(is_there(k) && is_finite_value<Value>(own));
+      // The lane's value is number `wanted` of those of the block.
+      const std::uint32_t wanted = (simt::lane() - n_finite) % simt::kWarpLanes;
+      std::uint32_t left = finite;
+      for (std::uint32_t i = 0; i < wanted && left != 0; ++i) {
+        left &= left - 1;
+      }
+      const double given =
+          shuffle_double(Value::to_double(own), left != 0 ? simt::lowest_bit(left) : 0);
+      const std::uint32_t n = simt::popcount(finite);
+      if (wanted < n) {
+        add(given);
+      }
+      n_finite += n;
+    }
+    return n_finite;
+  }
+
+  const Word* values_;
   std::uint32_t n_;
+  Word words_[kBlocks];
   bool are_finite_;
 };
 
