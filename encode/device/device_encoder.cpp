@@ -92,7 +92,11 @@ bool DeviceEncoder::has_values_of(const EncodePlan& plan) const {
 }
 
 bool DeviceEncoder::takes(const EncodePlan& plan) const {
-  if (!has_values_of(plan) || !tries_device(plan)) {
+  return tries_device(plan) && has_room_for(plan);
+}
+
+bool DeviceEncoder::has_room_for(const EncodePlan& plan) const {
+  if (!has_values_of(plan)) {
     return false;
   }
   const auto largest = device_plan(plan, 0);
@@ -127,17 +131,17 @@ void DeviceEncoder::add(std::uint32_t record, const EncodePlan& plan) {
   }
 }
 
-bool DeviceEncoder::try_add(std::uint32_t record, const EncodePlan& plan,
+void DeviceEncoder::try_add(std::uint32_t record, const EncodePlan& plan,
                             const std::shared_ptr<const codec::LossyPlan>& lossy) {
   const codec::ChunkGeometry& geometry = plan.geometry;
   if (!has_values_of(plan)) {
-    return false;
+    return;
   }
   std::vector<codec::DeviceLossyEncodePlan> chunks;
   for (std::uint64_t chunk = 0; chunk < geometry.n_chunks; ++chunk) {
     auto planned = lossy->plan_for_device(chunk * geometry.chunk_elems, geometry.elems_of(chunk));
     if (!planned || !has_room_for(*planned, geometry.bytes_of(chunk))) {
-      return false;
+      return;
     }
     chunks.push_back(std::move(*planned));
   }
@@ -150,7 +154,6 @@ bool DeviceEncoder::try_add(std::uint32_t record, const EncodePlan& plan,
     waiting.chunk.plan = chunks[chunk].chunk;
     waiting.lossy_chunk = std::move(chunks[chunk]);
   }
-  return true;
 }
 
 void DeviceEncoder::end(std::uint32_t record) {

@@ -100,14 +100,17 @@ class DeviceEncoder {
 
   // Whether the device was found to have the values, aligned to one.
   bool has_values_of(const EncodePlan& plan) const;
-  // Whether the device is to encode chunks of this tensor without loss, in advance: what the host
-  // decides on them may be otherwise.
+  // Whether the device can encode chunks of this tensor without loss: it has the values, a kernel,
+  // and memory.
+  bool has_room_for(const EncodePlan& plan) const;
+  // Whether it is to do so in advance: what the host decides on them may be otherwise.
   bool takes(const EncodePlan& plan) const;
-  // Adds all chunks of a tensor that it takes. Requires: nothing was added for the record.
+  // Adds all chunks of a tensor, without loss. Requires: it has room for them, and nothing was added
+  // for the record.
   void add(std::uint32_t record, const EncodePlan& plan);
   // Adds all chunks of a tensor, as a lossy codec has planned them, unless it cannot encode them:
-  // then it adds none, and returns false. Requires: nothing was added for the record.
-  bool try_add(std::uint32_t record, const EncodePlan& plan,
+  // then it adds none. Requires: nothing was added for the record.
+  void try_add(std::uint32_t record, const EncodePlan& plan,
                const std::shared_ptr<const codec::LossyPlan>& lossy);
   // Whether passes are full with so many bytes of values more, without the tensors that will be
   // added.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "encode/trial/against_base.hpp"
+#include "encode/trial/for_device.hpp"
 
 namespace cfck::encode {
 
@@ -59,19 +60,24 @@ Result<RecordEncoder::ChunkResult> RecordEncoder::take_made(ChunkedRecord& recor
 Result<std::optional<RecordEncoder::SingleResult>> RecordEncoder::choose_made(
     const SingleRecord& record, WorkerMemory& memory) {
   std::optional<SingleResult> result;
-  std::optional<SingleChoice> choice;
-  if (record.lossy) {
-    choice.emplace();
-    choice->candidate = *record.lossy;
-    choice->errors.add(record.made->errors);
-    choice->digest = digest_of_leaves(record.made->leaves.hashes);
+  const EncodePlan& plan = record.plan;
+  const MadeChunk& made = *record.made;
+  CFCK_TRY_ASSIGN(const Candidates candidates, record.candidates
+                                                   ? Result<Candidates>(*record.candidates)
+                                                   : candidates_for(plan, costs_, memory));
+  if (!may_be_of_device(candidates) || !is_chosen(plan, costs_, candidates, made.payload.size())) {
+    return result;
+  }
+  SingleChoice choice;
+  choice.candidate = candidates.list.front();
+  if (choice.candidate.lossy != nullptr) {
+    choice.errors.add(made.errors);
+    choice.digest = digest_of_leaves(made.leaves.hashes);
   } else {
-    CFCK_TRY_ASSIGN(choice,
-                    choose_lossless(record.plan, costs_, record.made->payload.size(), memory));
+    choice.reason = candidates.reason;
+    choice.digest = digest_of_leaves(plan.on_device->leaves);
   }
-  if (choice) {
-    result.emplace(SingleResult{*std::move(choice), seal_made(*record.made), true});
-  }
+  result.emplace(SingleResult{std::move(choice), seal_made(made), true});
   return result;
 }
 

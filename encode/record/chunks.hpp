@@ -78,18 +78,17 @@ struct RecordEncoder::ChunkedRecord {
 struct RecordEncoder::SingleRecord {
   const std::uint32_t number;
   const EncodePlan plan;
-  // By a device: with this candidate, if it is lossy.
-  std::optional<MadeChunk> made;
-  std::optional<Candidate> lossy;
+  std::optional<MadeChunk> made;         // by a device
+  std::optional<Candidates> candidates;  // if they are known
 };
 
-// A record whose turn has not come. With a lossy candidate that the device encodes with, that is
-// known: of a record of several chunks in `chunked`, of others in `lossy`.
+// A record whose turn has not come. Of one that may lose something candidates are known when the
+// device gets it: in `chunked`, if it has several chunks.
 struct RecordEncoder::WaitingRecord {
   std::uint32_t number = 0;
   EncodePlan plan;
   SharedRecord chunked = nullptr;
-  std::optional<Candidate> lossy = std::nullopt;
+  std::optional<Candidates> candidates = std::nullopt;
   bool may_lose = false;   // a lossy codec may plan it for the device
   bool is_offered = true;  // to the device, where that may encode it
 };

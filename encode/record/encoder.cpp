@@ -65,7 +65,7 @@ Result<void> RecordEncoder::offer_waiting() {
       continue;
     }
     if (waiting.may_lose) {
-      CFCK_TRY(offer_with_loss(waiting));
+      CFCK_TRY(offer_planned(waiting));
       device_->forget_values(waiting.plan);
     } else {
       device_->add(waiting.number, waiting.plan);
@@ -75,19 +75,26 @@ Result<void> RecordEncoder::offer_waiting() {
   return {};
 }
 
-// A lossy codec plans in advance: the device is told what it has planned.
-Result<void> RecordEncoder::offer_with_loss(WaitingRecord& waiting) {
+// A lossy codec plans in advance: the device is told what it has planned, or that nothing is to be
+// lost.
+Result<void> RecordEncoder::offer_planned(WaitingRecord& waiting) {
   const EncodePlan& plan = waiting.plan;
-  std::optional<Candidate> chosen;
+  Candidate chosen;
   if (plan.geometry.n_chunks == 1) {
-    CFCK_TRY_ASSIGN(chosen, only_lossy_candidate(plan, costs_, executor_->caller_memory()));
+    CFCK_TRY_ASSIGN(waiting.candidates, candidates_for(plan, costs_, executor_->caller_memory()));
+    if (!may_be_of_device(*waiting.candidates)) {
+      return {};
+    }
+    chosen = waiting.candidates->list.front();
   } else {
     waiting.chunked = std::make_shared<ChunkedRecord>(waiting.number, plan);
     CFCK_TRY(choose(waiting.chunked));
     chosen = waiting.chunked->candidate;
   }
-  if (chosen && chosen->lossy != nullptr && device_->try_add(waiting.number, plan, chosen->lossy)) {
-    waiting.lossy = std::move(chosen);
+  if (chosen.lossy != nullptr) {
+    device_->try_add(waiting.number, plan, chosen.lossy);
+  } else if (may_be_of_device(chosen) && device_->has_room_for(plan)) {
+    device_->add(waiting.number, plan);
   }
   return {};
 }
@@ -132,7 +139,7 @@ Result<void> RecordEncoder::encode_chunks(const SharedRecord& record) {
 
 Result<void> RecordEncoder::submit_single(WaitingRecord waiting) {
   const auto record = std::make_shared<SingleRecord>(
-      SingleRecord{waiting.number, std::move(waiting.plan), {}, std::move(waiting.lossy)});
+      SingleRecord{waiting.number, std::move(waiting.plan), {}, std::move(waiting.candidates)});
   if (device_ != nullptr) {
     CFCK_TRY_ASSIGN(record->made, device_->take(record->number, 0, record->plan));
     device_->end(record->number);

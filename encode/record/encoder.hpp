@@ -60,7 +60,7 @@ class RecordEncoder {
   Result<void> encode_first_waiting();
   // Has lossy codecs plan the records that wait for it, and the device encode what it can.
   Result<void> offer_waiting();
-  Result<void> offer_with_loss(WaitingRecord& waiting);
+  Result<void> offer_planned(WaitingRecord& waiting);
   Result<void> encode_now(WaitingRecord waiting);
   Result<void> encode_chunks(const SharedRecord& record);
   Result<void> submit_single(WaitingRecord waiting);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "encode/trial/against_base.hpp"
-#include "encode/trial/for_device.hpp"
 
 namespace cfck::encode {
 namespace {
@@ -177,33 +176,18 @@ Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts&
   return choice;
 }
 
-Result<std::optional<SingleChoice>> choose_lossless(const EncodePlan& plan, const FrameCosts& costs,
-                                                    std::uint64_t payload_bytes,
-                                                    WorkerMemory& memory) {
-  std::optional<SingleChoice> choice;
-  CFCK_TRY_ASSIGN(const Candidates candidates, candidates_for(plan, costs, memory));
-  if (!may_be_of_device(candidates) ||
-      may_prefer_zstd(plan, payload_bytes, plan.geometry.n_elems)) {
-    return choice;
+bool is_chosen(const EncodePlan& plan, const FrameCosts& costs, const Candidates& candidates,
+               std::uint64_t payload_bytes) {
+  if (candidates.list.size() != 1) {
+    return false;
+  }
+  if (candidates.list.front().lossy != nullptr) {
+    return true;  // nothing is compared with it
   }
   const std::uint64_t stored_bytes = costs.chunk(plan.geometry, payload_bytes);
   const std::uint64_t raw_bytes = costs.chunk(plan.geometry, plan.geometry.n_bytes);
-  if (may_be_raw(plan) && choose_candidate(std::array{raw_bytes, stored_bytes}) == 0) {
-    return choice;
-  }
-  choice.emplace();
-  choice->candidate = candidates.list.front();
-  choice->reason = candidates.reason;
-  choice->digest = digest_of_leaves(plan.on_device->leaves);
-  return choice;
-}
-
-Result<std::optional<Candidate>> only_lossy_candidate(const EncodePlan& plan,
-                                                      const FrameCosts& costs,
-                                                      WorkerMemory& memory) {
-  CFCK_TRY_ASSIGN(const Candidates candidates, candidates_for(plan, costs, memory));
-  const bool is_only = candidates.list.size() == 1 && candidates.list.front().lossy != nullptr;
-  return is_only ? std::optional<Candidate>(candidates.list.front()) : std::nullopt;
+  return !may_prefer_zstd(plan, payload_bytes, plan.geometry.n_elems) &&
+         (!may_be_raw(plan) || choose_candidate(std::array{raw_bytes, stored_bytes}) == 1);
 }
 
 }  // namespace cfck::encode

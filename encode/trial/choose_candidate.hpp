@@ -70,17 +70,9 @@ Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts&
                                        ByteView values, WorkerMemory& memory,
                                        WantsDigest digest = WantsDigest::kYes);
 
-// The decision of choose_for_values() for a tensor on a device, whose only chunk takes so many
-// bytes losslessly with the entropy stage `rans`; nothing where that is not the candidate to be
-// stored. The digest follows from what is known of the tensor. Requires: plan.on_device.
-Result<std::optional<SingleChoice>> choose_lossless(const EncodePlan& plan, const FrameCosts& costs,
-                                                    std::uint64_t payload_bytes,
-                                                    WorkerMemory& memory);
-
-// Returns the candidate that choose_for_values() takes for a tensor of one chunk, where there is
-// but one and it is lossy; nothing elsewhere.
-Result<std::optional<Candidate>> only_lossy_candidate(const EncodePlan& plan,
-                                                      const FrameCosts& costs,
-                                                      WorkerMemory& memory);
+// Whether choose_for_values() would store the only chunk of a tensor with the only one of
+// `candidates`, with which it takes so many bytes.
+bool is_chosen(const EncodePlan& plan, const FrameCosts& costs, const Candidates& candidates,
+               std::uint64_t payload_bytes);
 
 }  // namespace cfck::encode

@@ -85,10 +85,10 @@ struct Encoder::Impl {
     }
   }
 
-  bool tries_device() const { return !by_kernel.empty(); }
+  bool tries_device() const { return !tried.empty(); }
   std::size_t control_bytes() const {
     return rounded_up(encode::encode_control_bytes(n_chunks) + lossy_control_bytes +
-                      by_kernel.size() * (kControlOfMessage + 4 * device::kAlignment) +
+                      tried.size() * (kControlOfMessage + 4 * device::kAlignment) +
                       kControlOfLaunches);
   }
   std::size_t result_bytes() const {
@@ -102,8 +102,8 @@ struct Encoder::Impl {
   const int number;
   const MessageOptions options;
   std::vector<std::unique_ptr<Part>> parts;
-  std::vector<Part*> by_kernel;  // those that the device is tried for, each kernel's together
-  std::vector<Part*> taken;      // those of them that it encodes
+  std::vector<Part*> tried;  // those that the device is tried for
+  std::vector<Part*> taken;  // those of them that it encodes, each kernel's together
   std::size_t n_taken_chunks = 0;
   std::size_t n_chunks = 0;  // of those that it is tried for
   std::size_t lossy_control_bytes = 0;
@@ -133,13 +133,10 @@ Result<void> Encoder::Impl::plan(std::span<const MessageTensor> tensors,
     part.at = out_bytes;
     out_bytes += rounded_up(part.message.most_bytes());
     if (part.message.tries_device()) {
-      by_kernel.push_back(&part);
+      tried.push_back(&part);
     }
   }
-  std::ranges::stable_sort(by_kernel, {}, [](const Part* part) {
-    return static_cast<int>(part->message.chunks().front().plan.kernel);
-  });
-  for (Part* const part : by_kernel) {
+  for (Part* const part : tried) {
     part->first_values_at = first_values_bytes;
     n_chunks += part->message.chunks().size();
     first_values_bytes += device::aligned_bytes(part->message.first_bytes());
@@ -201,21 +198,23 @@ Result<void> Encoder::Impl::plan_with_loss(std::byte* workspace, MutableBytes st
     device::SlotMemory look_control(staging.first(DeviceLook::kControlBytes), workspace);
     DeviceLook look(*queue, look_control, workspace + DeviceLook::kControlBytes,
                     staging.subspan(DeviceLook::kControlBytes, DeviceLook::kResultBytes));
-    for (Part* const part : by_kernel) {
+    for (Part* const part : tried) {
       if (part->message.may_lose()) {
         CFCK_TRY(part->message.look_at_values(look));
       }
     }
     CFCK_TRY(look.run());
-    for (Part* const part : by_kernel) {
+    for (Part* const part : tried) {
       if (part->message.may_lose()) {
         CFCK_TRY(part->message.plan_with_loss(memory));
       }
     }
   }
   taken.clear();
-  std::ranges::copy_if(by_kernel, std::back_inserter(taken),
+  std::ranges::copy_if(tried, std::back_inserter(taken),
                        [](const Part* part) { return part->message.is_for_device(); });
+  std::ranges::stable_sort(
+      taken, {}, [](const Part* part) { return part->message.chunks().front().plan.kernel; });
   n_taken_chunks = 0;
   for (Part* const part : taken) {
     part->first_chunk =

@@ -21,21 +21,28 @@ Result<void> PlannedMessage::prepare(const MessageOptions& options, std::size_t 
   if (encode::may_lose_on_device(plan_)) {
     return prepare_with_loss(most_scratch);
   }
-  if (!encode::tries_device(plan_)) {
-    return {};
+  chunks_.resize(plan_.geometry.n_chunks);
+  for (std::uint64_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+    chunks_[chunk].most_bytes = plan_.geometry.bytes_of(chunk);
   }
-  const auto largest = encode::device_plan(plan_, 0);
-  if (!largest || largest->memory_bytes > most_scratch) {
-    return {};
-  }
-  for (std::uint64_t chunk = 0; chunk < plan_.geometry.n_chunks; ++chunk) {
-    chunks_.push_back(
-        {nullptr, *encode::device_plan(plan_, chunk), plan_.geometry.bytes_of(chunk)});
-  }
-  if (payloads_at() + kHashBytes > most_bytes()) {
-    chunks_.clear();  // a table alone is longer than the values
+  // A table alone may be longer than the values.
+  if (!encode::tries_device(plan_) || !plan_chunks_without_loss(most_scratch) ||
+      payloads_at() + kHashBytes > most_bytes()) {
+    chunks_.clear();
   }
   return {};
+}
+
+bool PlannedMessage::plan_chunks_without_loss(std::size_t most_scratch) {
+  const auto largest = encode::device_plan(plan_, 0);
+  if (!largest || largest->memory_bytes > most_scratch) {
+    return false;
+  }
+  for (std::uint64_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+    chunks_[chunk].plan = *encode::device_plan(plan_, chunk);
+    chunks_[chunk].lossy = nullptr;
+  }
+  return true;
 }
 
 Result<void> PlannedMessage::prepare_with_loss(std::size_t most_scratch) {
@@ -59,7 +66,7 @@ Result<void> PlannedMessage::prepare_with_loss(std::size_t most_scratch) {
 }
 
 Result<void> PlannedMessage::look_at_values(encode::DeviceLook& look) {
-  lossy_.reset();
+  candidates_.reset();
   known_ = {};
   return encode::look_at_values(plan_, source_.values(), look, known_);
 }
@@ -71,17 +78,23 @@ Result<void> PlannedMessage::plan_with_loss(encode::WorkerMemory& memory) {
       encode::candidates_for(plan_, costs_of_chunks(header_.size() + kHashBytes), memory);
   plan_.on_device = nullptr;
   known_ = {};
-  CFCK_TRY_ASSIGN(const encode::Candidates candidates, std::move(found));
-  const encode::Candidate& first = candidates.list.front();
-  if (candidates.list.size() != 1 || first.lossy == nullptr) {
-    return {};
+  CFCK_TRY_ASSIGN(encode::Candidates candidates, std::move(found));
+  if (encode::may_be_of_device(candidates) && plan_chunks(candidates.list.front())) {
+    candidates_ = std::move(candidates);
+  }
+  return {};
+}
+
+bool PlannedMessage::plan_chunks(const encode::Candidate& candidate) {
+  if (candidate.lossy == nullptr) {
+    return plan_chunks_without_loss(room_->memory_bytes);
   }
   lossy_chunks_.clear();
   for (std::uint64_t chunk = 0; chunk < chunks_.size(); ++chunk) {
-    const auto planned = first.lossy->plan_for_device(chunk * plan_.geometry.chunk_elems,
-                                                      plan_.geometry.elems_of(chunk));
+    const auto planned = candidate.lossy->plan_for_device(chunk * plan_.geometry.chunk_elems,
+                                                          plan_.geometry.elems_of(chunk));
     if (!planned) {
-      return {};
+      return false;
     }
     lossy_chunks_.push_back(*planned);
   }
@@ -89,8 +102,7 @@ Result<void> PlannedMessage::plan_with_loss(encode::WorkerMemory& memory) {
     chunks_[i].plan = lossy_chunks_[i].chunk;
     chunks_[i].lossy = &lossy_chunks_[i];
   }
-  lossy_ = first;
-  return {};
+  return true;
 }
 
 void PlannedMessage::set_values(const void* values) {
@@ -102,8 +114,8 @@ void PlannedMessage::set_values(const void* values) {
 
 void PlannedMessage::write_header(std::byte* to) const {
   Header coded = header_;
-  coded.codec = lossy_ ? lossy_->codec : CodecId::kLossless;
-  coded.entropy = lossy_ ? lossy_->entropy : EntropyId::kRans;
+  coded.codec = candidates_ ? candidates_->list.front().codec : CodecId::kLossless;
+  coded.entropy = candidates_ ? candidates_->list.front().entropy : EntropyId::kRans;
   coded.has_table = has_table();
   message::write_header(coded, to);
   if (coded.has_table) {
@@ -116,26 +128,25 @@ void PlannedMessage::write_header(std::byte* to) const {
 Result<bool> PlannedMessage::is_that_of_the_host(std::uint64_t n_payload_bytes,
                                                  ByteView first_values,
                                                  encode::WorkerMemory& memory) {
-  if (lossy_) {
-    return has_table() ? payloads_at() + n_payload_bytes + kHashBytes < most_bytes()
-                       : n_payload_bytes < header_.n_bytes;
-  }
-  encode::DeviceTensor known;
-  known.n_bytes = header_.n_bytes;
-  known.known.push_back({0, {first_values.begin(), first_values.end()}});
-  plan_.on_device = &known;
   const encode::FrameCosts costs = costs_of_chunks(header_.size() + kHashBytes);
-  if (!has_table()) {
-    CFCK_TRY_ASSIGN(const std::optional<encode::SingleChoice> choice,
-                    encode::choose_lossless(plan_, costs, n_payload_bytes, memory));
+  std::optional<encode::Candidates> candidates = candidates_;
+  if (!candidates) {
+    encode::DeviceTensor known;
+    known.n_bytes = header_.n_bytes;
+    known.known.push_back({0, {first_values.begin(), first_values.end()}});
+    plan_.on_device = &known;
+    Result<encode::Candidates> found = encode::candidates_for(plan_, costs, memory);
     plan_.on_device = nullptr;
-    return choice.has_value() && n_payload_bytes < header_.n_bytes;
+    CFCK_TRY_ASSIGN(candidates, std::move(found));
   }
-  CFCK_TRY_ASSIGN(const encode::Candidates candidates,
-                  encode::candidates_for(plan_, costs, memory));
-  plan_.on_device = nullptr;
-  return encode::may_be_of_device(candidates) &&
-         payloads_at() + n_payload_bytes + kHashBytes < most_bytes();
+  if (!encode::may_be_of_device(*candidates)) {
+    return false;
+  }
+  if (has_table()) {
+    return payloads_at() + n_payload_bytes + kHashBytes < most_bytes();
+  }
+  return encode::is_chosen(plan_, costs, *candidates, n_payload_bytes) &&
+         n_payload_bytes < header_.n_bytes;
 }
 
 Result<std::vector<std::byte>> PlannedMessage::of_host(const MessageOptions& options) const {

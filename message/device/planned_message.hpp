@@ -50,7 +50,7 @@ class PlannedMessage {
   // Finds out whether the device is tried at all: then there are chunks, which take at most that
   // much scratch memory each. Errors: those of max_message_bytes().
   Result<void> prepare(const MessageOptions& options, std::size_t most_scratch);
-  // Whether something may be lost: then a plan is made of the values.
+  // Whether something may be lost: then candidates are made of the values in advance.
   bool may_lose() const { return room_.has_value(); }
 
   void set_values(const void* values);
@@ -72,8 +72,8 @@ class PlannedMessage {
   std::uint64_t value_bytes() const { return header_.n_bytes; }
   const std::byte* values() const { return source_.values(); }
   bool tries_device() const { return !chunks_.empty(); }
-  // False where a lossy codec has planned otherwise.
-  bool is_for_device() const { return tries_device() && (!may_lose() || lossy_.has_value()); }
+  // False where candidates are such that the host has to compare them.
+  bool is_for_device() const { return tries_device() && (!may_lose() || candidates_.has_value()); }
   const std::vector<encode::DeviceChunk>& chunks() const { return chunks_; }
   // Bytes from the start of the message on: of what write_header() writes, of the lengths of
   // payloads, which are 0 where there are none, and of the payloads.
@@ -81,7 +81,9 @@ class PlannedMessage {
   std::uint64_t table_at() const;
   std::uint64_t preamble_at() const;
   std::uint64_t payloads_at() const;
-  ByteView preamble() const { return lossy_ ? lossy_->preamble() : ByteView(); }
+  ByteView preamble() const {
+    return candidates_ ? candidates_->list.front().preamble() : ByteView();
+  }
   std::uint64_t most_bytes() const;
   // Bytes of control memory that its chunks take at most, beside those of chunks without loss.
   std::size_t lossy_control_bytes() const;
@@ -91,6 +93,9 @@ class PlannedMessage {
  private:
   bool has_table() const { return chunks_.size() > 1; }
   Result<void> prepare_with_loss(std::size_t most_scratch);
+  // Plans the chunks for a candidate. Returns whether the device has what they take.
+  bool plan_chunks(const encode::Candidate& candidate);
+  bool plan_chunks_without_loss(std::size_t most_scratch);
 
   const DType dtype_;
   const Shape shape_;
@@ -99,8 +104,8 @@ class PlannedMessage {
   encode::EncodePlan plan_;
   std::vector<encode::DeviceChunk> chunks_;
   std::optional<codec::DeviceLossyRoom> room_;
-  encode::DeviceTensor known_;  // of the values, while it is planned
-  std::optional<encode::Candidate> lossy_;
+  encode::DeviceTensor known_;                    // of the values, while it is planned
+  std::optional<encode::Candidates> candidates_;  // the only one, where something may be lost
   std::vector<codec::DeviceLossyEncodePlan> lossy_chunks_;
 };
 

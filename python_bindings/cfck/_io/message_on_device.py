@@ -29,6 +29,13 @@ def is_on_device(tensor: Any) -> bool:
     return bool(getattr(tensor, "is_cuda", False))
 
 
+def upload(data: bytes, like: torch.Tensor) -> torch.Tensor:
+    """Bytes as a tensor of uint8 on the device of another tensor."""
+    import torch
+
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8).to(like.device)
+
+
 def is_encoded_there(tensor: torch.Tensor) -> bool:
     """Whether the device of a tensor, if it has one, encodes messages of its dtype without loss."""
     import torch

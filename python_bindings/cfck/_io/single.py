@@ -20,8 +20,9 @@ from .._options.kinds import (
 )
 from .._options.native import OF_TENSORS
 from .._options.signatures import chosen, complete, takes
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, UnsupportedError
 from .archive import Archive
+from .message_on_device import is_on_device, upload
 from .save import update_file, write_bytes
 from .summary import SaveSummary
 
@@ -31,33 +32,67 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
+@overload
+def compress(
+    tensor: AnyTensor,
+    *,
+    out: None = None,
+    options: CompressOptions | None = None,
+    **fields: Unpack[CompressOptions],
+) -> bytes: ...
+
+
+@overload
+def compress(
+    tensor: torch.Tensor,
+    *,
+    out: Literal["device"],
+    options: CompressOptions | None = None,
+    **fields: Unpack[CompressOptions],
+) -> torch.Tensor: ...
+
+
 @takes(CompressOptions)
 def compress(
     tensor: AnyTensor,
     *,
+    out: Literal["device"] | None = None,
     options: CompressOptions | None = None,
     **fields: Unpack[CompressOptions],
-) -> bytes:
+) -> bytes | torch.Tensor:
     """Compresses one tensor to bytes: a whole small file with one record, named "".
 
     Args:
         tensor: a torch.Tensor or numpy.ndarray of any shape and any dtype of safetensors.
+        out: "device": the bytes are returned as a torch.Tensor of uint8 on the CUDA device of the
+            tensor. The file is put together on the host, to which compressed bytes are copied, and
+            from there; messages, which encode_message() makes, do not leave the device.
         options: how to store it: a dict, or cfck.TensorOptions.
 
     Raises:
         CfckError: UnsupportedError for dtypes that files cannot hold and tensors without data,
             InvalidArgumentError for sparse tensors, and for a maximum error that is not positive
-            and finite, or for a tensor that is not F64, F32, BF16 or F16.
+            and finite, or for a tensor that is not F64, F32, BF16 or F16; UnsupportedError for
+            ``out="device"`` and a tensor that is on no CUDA device.
         TypeError: an option has the wrong type.
 
     May be called from several threads at once.
     """
+    _check_out(tensor, out)
     checked = complete(CompressOptions, chosen(CompressOptions, options, fields))
     own: TensorOptions = {name: checked[name] for name in OF_TENSORS}  # type: ignore[assignment]
     # A rule, so that the maximum error is for this tensor whatever its shape.
     every: SaveBytesOptions = {**checked, "rules": [("", own)]}  # type: ignore[typeddict-item]
     with without_name():
-        return write_bytes(framework_of(tensor), {"": tensor}, None, every)
+        made = write_bytes(framework_of(tensor), {"": tensor}, None, every)
+    return made if out is None else upload(made, tensor)  # type: ignore[arg-type]
+
+
+def _check_out(tensor: AnyTensor, out: str | None) -> None:
+    if out not in (None, "device"):
+        raise InvalidArgumentError(f'out is "device", or None, not {out!r}')
+    if out is not None and not is_on_device(tensor):
+        raise UnsupportedError("bytes on a device are made of a tensor of that CUDA device")
 
 
 @overload

@@ -297,6 +297,21 @@ def test_messages_that_cannot_be():
         encode_message(tensor.to(CUDA), out=torch.zeros(1 << 20, device=CUDA))
 
 
+def test_compressed_tensors_on_the_device():
+    for n in (1, 40_000, 700_000):
+        tensor = values(n)
+        for options in ({}, {"max_rel_error": 1e-3}):
+            there = cfck.compress(tensor.to(CUDA), out="device", **options)
+            assert there.device == torch.device(CUDA) and there.dtype == torch.uint8
+            assert there.cpu().numpy().tobytes() == cfck.compress(tensor, **options)
+    found = cfck.decompress(there, framework="pt", device=CUDA)
+    assert torch.equal(found.cpu(), cfck.decompress(there, framework="pt"))
+    with pytest.raises(cfck.UnsupportedError, match="of a tensor of that CUDA device"):
+        cfck.compress(tensor, out="device")
+    with pytest.raises(cfck.InvalidArgumentError, match='out is "device"'):
+        cfck.compress(tensor.to(CUDA), out="cuda")
+
+
 def test_compressed_tensors():
     tensor = values(700_000).bfloat16()
     assert cfck.compress(tensor.to(CUDA)) == cfck.compress(tensor)

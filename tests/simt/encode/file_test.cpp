@@ -157,6 +157,26 @@ TEST(DeviceEncodeFile, WithAnErrorForSome) {
   EXPECT_EQ(expect_same(tensors, options, kLossyPasses).host_bytes, 0u);
 }
 
+// A bound as fine as this makes nothing shorter, so that nothing is lost.
+TEST(DeviceEncodeFile, WithAnErrorThatSavesNothing) {
+  std::vector<NamedTensor> tensors;
+  unsigned seed = 1;
+  std::uint64_t n_bytes = 0;
+  for (const DType dtype : {DType::kBF16, DType::kF32, DType::kF16, DType::kF64}) {
+    for (const Shape& shape : {Shape{5, 8000}, Shape{7, 20001}}) {
+      const bool is_fine = seed % 4 != 0;
+      tensors.push_back(make_tensor((is_fine ? "fine " : "coarse ") + std::to_string(seed), dtype,
+                                    shape, codec::Pattern::kGaussian, seed));
+      n_bytes += tensors.back().values.size();
+      ++seed;
+    }
+  }
+  EncodeOptions options;
+  options.chunk_elems = 1 << 16;
+  options.rules = {{"fine*", {.max_abs_error = 1e-18}}, {"*", {.max_abs_error = 0.01}}};
+  EXPECT_EQ(expect_same(tensors, options, kLossyPasses).device_bytes, n_bytes);
+}
+
 // Views of the memory of others, and a tensor of the host among those of the device.
 class Sharing {
  public:
