@@ -138,7 +138,7 @@ class _Messages:
         self.memory = TorchDevice(tensors[0][0].device)
         self.reason = self.memory.why_not()
         if self.reason is None:
-            self.tensors = [_plain(tensor, dtype) for tensor, dtype, _ in tensors]
+            self.tensors = [_in_order(tensor, dtype) for tensor, dtype, _ in tensors]
             described = [(dtype, list(shape)) for _, dtype, shape in tensors]
             self.encoder = _native.MessageEncoder(
                 described, native, self.memory.number, _SCRATCH_BYTES
@@ -152,13 +152,14 @@ class _Messages:
     def encode(self) -> list[torch.Tensor]:
         """Tensors of uint8, of exactly the lengths of the messages."""
         packed, lengths = self._packed()
-        return [packed[at] for at in _one_after_another(lengths)]
+        return list(packed.split(lengths))
 
     def encode_for_host(self) -> list[bytes]:
         """The messages in the memory of the host."""
         packed, lengths = self._packed()
         data = packed.cpu().numpy()
-        return [bytes(data[at]) for at in _one_after_another(lengths)]
+        ends = list(itertools.accumulate(lengths))
+        return [bytes(data[end - n : end]) for end, n in zip(ends, lengths, strict=True)]
 
     def _packed(self) -> tuple[torch.Tensor, list[int]]:
         """The messages without what is between them, in memory of their own, and their lengths."""
@@ -166,17 +167,24 @@ class _Messages:
 
         out = self.memory.workspace(self.encoder.out_bytes)
         lengths = self.encode_into(out)
-        places = zip(self.encoder.offsets, lengths, strict=True)
-        return torch.cat([out[at : at + n] for at, n in places]), lengths
+        # What is between two messages is cut out like them: one call for all of them takes a third
+        # of the time of a slice for each.
+        begins = self.encoder.offsets
+        ends = [*begins[1:], out.nbytes]
+        cuts = [
+            n_bytes
+            for begin, n, end in zip(begins, lengths, ends, strict=True)
+            for n_bytes in (n, end - begin - n)
+        ]
+        return torch.cat(out.split(cuts)[::2]), lengths
 
     def encode_into(self, out: torch.Tensor) -> list[int]:
         """How many bytes of ``out`` each message has, from its offset on."""
         encoder = self.encoder
-        values = [tensor.contiguous() for tensor in self.tensors]
         workspace = self.memory.workspace(encoder.workspace_bytes)
         staging = self.memory.staging(encoder.staging_bytes, encoder.staging_bytes)
         return encoder.run(
-            [tensor.data_ptr() for tensor in values],
+            [tensor.data_ptr() for tensor in self.tensors],
             out.data_ptr(),
             out.nbytes,
             workspace.data_ptr(),
@@ -186,17 +194,15 @@ class _Messages:
         )
 
 
-def _one_after_another(lengths: Sequence[int]) -> list[slice]:
-    ends = itertools.accumulate(lengths)
-    return [slice(end - n, end) for end, n in zip(ends, lengths, strict=True)]
-
-
-def _plain(tensor: torch.Tensor, dtype: str) -> torch.Tensor:
+def _in_order(tensor: torch.Tensor, dtype: str) -> torch.Tensor:
+    """A tensor whose memory has the values as a file has them: itself, if its own does."""
     import torch
 
+    if tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
+        return tensor
     plain = tensor.detach().resolve_conj().resolve_neg()
     # A byte of F4 has two values, and torch can do little with them.
-    return plain.view(torch.uint8) if dtype == "F4" else plain
+    return (plain.view(torch.uint8) if dtype == "F4" else plain).contiguous()
 
 
 def _check_out(out: torch.Tensor, tensor: torch.Tensor) -> None:
