@@ -271,10 +271,10 @@ class DeviceDirectEncoder : private DeviceDirectGroups<Value, n_warps> {
     count_group(kFirstValuePlace + code.table, n, symbols, group.n);
   }
 
-  // One warp chooses tables, while another one adds up errors.
+  // One warp adds up errors, while the others write tables.
   CFCK_DEVICE void choose_and_measure() {
+    Groups::choose_tables(shared_.choice, kDirectValueTables);
     if (warp() == 0) {
-      Groups::choose_tables(shared_.choice, kDirectValueTables);
       assign_slots();
     }
     if (warp() == n_warps - 1 && lossy_.errors != nullptr) {

@@ -1,6 +1,8 @@
-// Which tables code the symbols of a chunk, chosen by a warp of a device from their counts, and the
-// fields that say so (codec/entropy/rans.md, sections 4 and 7). The same as writer.cpp and
-// tables/cost.cpp; lane s of the warp has the counts and frequencies of symbol s.
+// Which tables code the symbols of a chunk, chosen by the warps of a block from their counts, and
+// the fields that say so (codec/entropy/rans.md, sections 4 and 7). The same as writer.cpp and
+// tables/cost.cpp; lane s of a warp has the counts and frequencies of symbol s. Tables that are
+// compared, and places, are dealt out to the warps in turn: a cost is a chain of look-ups and a sum
+// over the lanes, of which codec direct needs some hundreds.
 #pragma once
 
 #include "base/simt/warp.cuh"
@@ -17,11 +19,16 @@ struct DeviceChoiceTables {
   const std::uint16_t* frequencies;  // of all static tables, 32 each, by number
 };
 
+// Static tables of bins and trailing zero bits, and families, of which one each is chosen.
+inline constexpr unsigned kStaticChoices = kRansBinTables + kRansCleanTables + kRansFamilies;
+
 // Counts of a chunk's symbols, and the tables chosen for them, in shared memory. `counts` are 32
 // for each place.
 struct DeviceChoiceShared {
   const std::uint32_t* counts;
   std::uint16_t* frequencies;  // likewise
+  std::uint64_t* costs;        // kStaticChoices
+  std::uint64_t* saved;        // of each place, by an explicit table
   ValueTables values;
 
   CFCK_DEVICE unsigned n_places() const { return kFirstValuePlace + values.n_tables; }
@@ -95,45 +102,58 @@ CFCK_DEVICE std::uint32_t device_table_bits(std::uint32_t frequency) {
   return (bits + 7) / 8 * 8;
 }
 
-// Returns the first of n tables of the least cost.
-template <class Cost>
-CFCK_DEVICE unsigned cheapest_table(unsigned n, Cost&& cost) {
+// Returns the first of n numbers that none is less than.
+CFCK_DEVICE unsigned first_of_least(const std::uint64_t* numbers, unsigned n) {
   unsigned best = 0;
-  std::uint64_t least = cost(0);
   for (unsigned i = 1; i < n; ++i) {
-    const std::uint64_t other = cost(i);
-    best = other < least ? i : best;
-    least = other < least ? other : least;
+    best = numbers[i] < numbers[best] ? i : best;
   }
   return best;
 }
 
 class DeviceChooser {
  public:
-  CFCK_DEVICE DeviceChooser(const DeviceChoiceShared& shared, const DeviceChoiceTables& tables)
-      : shared_(shared), tables_(tables) {}
+  CFCK_DEVICE DeviceChooser(const DeviceChoiceShared& shared, const DeviceChoiceTables& tables,
+                            unsigned n_warps)
+      : shared_(shared), tables_(tables), n_warps_(n_warps) {}
 
   CFCK_DEVICE DeviceTableChoice choose() {
+    find_costs();
+    simt::sync_block();
     choose_static();
+    each_own(shared_.n_places(), [&](unsigned place) {
+      const std::uint64_t saved = fit(place);
+      if (simt::lane() == 0) {
+        shared_.saved[place] = saved;
+      }
+    });
+    simt::sync_block();
     DeviceTableChoice chosen;
     chosen.choice = static_.family | static_.bins << 3 | static_.trailing_zero_bits << 6;
     std::uint64_t saved = 0;
     for (unsigned place = 0; place < shared_.n_places(); ++place) {
-      const std::uint64_t saved_here = fit(place);
-      saved += saved_here;
-      chosen.explicit_places |= std::uint64_t{saved_here != 0} << place;
+      saved += shared_.saved[place];
+      chosen.explicit_places |= std::uint64_t{shared_.saved[place] != 0} << place;
     }
     if (saved <= kPlaceCost) {
       chosen.explicit_places = 0;
-      for (unsigned place = 0; place < shared_.n_places(); ++place) {
+      each_own(shared_.n_places(), [&](unsigned place) {
         keep(place, known(static_.table_of(place, shared_.values)));
-      }
+      });
     }
-    simt::sync_warp();
+    simt::sync_block();
     return chosen;
   }
 
  private:
+  // Calls `action` with those of n that are the warp's.
+  template <class Action>
+  CFCK_DEVICE void each_own(unsigned n, Action&& action) const {
+    CFCK_NO_UNROLL
+    for (unsigned i = simt::warp_of_block(); i < n; i += n_warps_) {
+      action(i);
+    }
+  }
   CFCK_DEVICE std::uint32_t known(unsigned number) const {
     return tables_.frequencies[number * kRansSymbols + simt::lane()];
   }
@@ -146,23 +166,36 @@ class DeviceChooser {
         static_cast<std::uint16_t>(frequency);
   }
 
-  CFCK_DEVICE void choose_static() {
+  // Families come first, since their costs take longest.
+  CFCK_DEVICE void find_costs() {
     for (unsigned place = 0; place < shared_.n_places(); ++place) {
       counted_ |= std::uint64_t{simt::any(shared_.count(place) != 0)} << place;
     }
-    static_.bins =
-        cheapest_table(kRansBinTables, [&](unsigned i) { return cost_of(0, bin_table(i)); });
-    static_.trailing_zero_bits = cheapest_table(
-        kRansCleanTables, [&](unsigned i) { return cost_of(1, trailing_zero_table(i)); });
-    static_.family = cheapest_table(kRansFamilies, [&](unsigned family) {
-      std::uint64_t cost = 0;
-      for (unsigned i = 0; i < shared_.values.n_tables; ++i) {
-        if (is_counted(kFirstValuePlace + i)) {
-          cost += cost_of(kFirstValuePlace + i, value_table(family, shared_.values, i));
-        }
+    each_own(kStaticChoices, [&](unsigned i) {
+      const std::uint64_t cost =
+          i < kRansFamilies ? cost_of_family(i)
+          : i < kRansFamilies + kRansBinTables
+              ? cost_of(kBinPlace, bin_table(i - kRansFamilies))
+              : cost_of(kCleanPlace, trailing_zero_table(i - kRansFamilies - kRansBinTables));
+      if (simt::lane() == 0) {
+        shared_.costs[i] = cost;
       }
-      return cost;
     });
+  }
+  CFCK_DEVICE std::uint64_t cost_of_family(unsigned family) const {
+    std::uint64_t cost = 0;
+    for (unsigned i = 0; i < shared_.values.n_tables; ++i) {
+      if (is_counted(kFirstValuePlace + i)) {
+        cost += cost_of(kFirstValuePlace + i, value_table(family, shared_.values, i));
+      }
+    }
+    return cost;
+  }
+  CFCK_DEVICE void choose_static() {
+    const std::uint64_t* const of_bins = shared_.costs + kRansFamilies;
+    static_.family = first_of_least(shared_.costs, kRansFamilies);
+    static_.bins = first_of_least(of_bins, kRansBinTables);
+    static_.trailing_zero_bits = first_of_least(of_bins + kRansBinTables, kRansCleanTables);
   }
 
   // Keeps the better table of a place, and returns what an explicit one saves: 0 if it is not.
@@ -185,14 +218,17 @@ class DeviceChooser {
 
   const DeviceChoiceShared& shared_;
   const DeviceChoiceTables& tables_;
+  const unsigned n_warps_;
   std::uint64_t counted_ = 0;  // a bit for each place that has some symbol
   TableChoice static_;
 };
 
-// Chooses the tables of all places, and fills in their frequencies.
+// Chooses the tables of all places, and fills in their frequencies. To be called by all n_warps of
+// a block, which get the same result.
 CFCK_DEVICE_CALL DeviceTableChoice choose_device_tables(const DeviceChoiceShared& shared,
-                                                        const DeviceChoiceTables& tables) {
-  return DeviceChooser(shared, tables).choose();
+                                                        const DeviceChoiceTables& tables,
+                                                        unsigned n_warps) {
+  return DeviceChooser(shared, tables, n_warps).choose();
 }
 
 // The strings of an explicit table, in shared memory.
@@ -216,7 +252,8 @@ CFCK_DEVICE std::uint32_t pack_frequencies(std::uint32_t frequency, FrequencyStr
   return (simt::shuffle(end, simt::kWarpLanes - 1) + 7) / 8;
 }
 
-// Writes layout, choice and explicit tables of n_sets lane sets, and returns their length.
+// Writes layout, choice and explicit tables of n_sets lane sets, and returns their length. By one
+// warp.
 CFCK_DEVICE std::uint32_t write_device_tables(const DeviceChoiceShared& shared,
                                               const DeviceTableChoice& chosen, unsigned n_sets,
                                               FrequencyStrings& strings, std::uint8_t* to) {

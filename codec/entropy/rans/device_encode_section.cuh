@@ -56,6 +56,8 @@ template <unsigned n_places>
 struct DeviceSectionShared {
   std::uint32_t counts[n_places * kRansSymbols];
   std::uint16_t frequencies[n_places * kRansSymbols];
+  std::uint64_t choice_costs[kStaticChoices];
+  std::uint64_t saved_costs[n_places];
   std::uint32_t table_bytes;
   std::uint32_t is_too_long;  // some part for its room
   DeviceSegmentParts parts[kMaxSegments];
@@ -88,6 +90,9 @@ class DeviceAppender {
 template <class Memory, class Shared, unsigned n_warps, unsigned raw_bits>
 class DeviceSectionEncoder {
  protected:
+  // This warp writes the chosen tables. The first and the last may have something else to do.
+  static constexpr unsigned kWriter = n_warps / 2;
+
   CFCK_DEVICE DeviceSectionEncoder(std::uint32_t n_values, unsigned n_segments,
                                    const Memory& memory, Shared& shared)
       : n_values_(n_values),
@@ -235,17 +240,20 @@ class DeviceSectionEncoder {
     }
   }
 
-  // By one warp.
+  // By all warps. Frequencies are there afterwards, and what is written when all have met again.
   CFCK_DEVICE void choose_tables(const DeviceChoiceTables& known, ValueTables values) {
     // These are no members: a function that is given the address of one keeps all of the encoder in
     // memory, instead of in registers.
-    const DeviceChoiceShared choice{shared_.counts, shared_.frequencies, values};
+    const DeviceChoiceShared choice{shared_.counts, shared_.frequencies, shared_.choice_costs,
+                                    shared_.saved_costs, values};
     const DeviceChoiceTables tables = known;
-    const DeviceTableChoice chosen = choose_device_tables(choice, tables);
-    const std::uint32_t n =
-        write_device_tables(choice, chosen, n_sets_, own_.strings, memory_.coded);
-    if (lane() == 0) {
-      shared_.table_bytes = n;
+    const DeviceTableChoice chosen = choose_device_tables(choice, tables, n_warps);
+    if (warp() == kWriter) {
+      const std::uint32_t n =
+          write_device_tables(choice, chosen, n_sets_, own_.strings, memory_.coded);
+      if (lane() == 0) {
+        shared_.table_bytes = n;
+      }
     }
   }
 

@@ -89,10 +89,7 @@ class DeviceLosslessEncoder : private DeviceLosslessGroups<Format, n_warps> {
     simt::sync_block();
     each_part([&](unsigned segment, unsigned part) { split(segment, part); });
     simt::sync_block();
-    if (warp() == 0) {
-      Groups::choose_tables(tables_, kLosslessValueTables);
-    }
-    simt::sync_block();
+    Groups::choose_tables(tables_, kLosslessValueTables);
     build_tables();
     simt::sync_block();
     code_all();

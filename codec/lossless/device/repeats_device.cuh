@@ -14,10 +14,13 @@ template <class Word>
 CFCK_DEVICE bool repeats_values(const Word* values, std::uint32_t n_values,
                                 std::uint64_t (&sample)[kRepeatSample]) {
   const std::uint32_t n = n_values < kRepeatSample ? n_values : kRepeatSample;
-  for (std::uint32_t i = simt::lane(); i < n; i += simt::kWarpLanes) {
-    sample[i] = values[std::uint64_t{i} * n_values / n];
+  CFCK_UNROLL
+  for (std::uint32_t first = 0; first < kRepeatSample; first += simt::kWarpLanes) {
+    const std::uint32_t i = first + simt::lane();
+    sample[i] = i < n ? values[std::uint64_t{i} * n_values / n] : 0;
   }
   simt::sync_warp();
+  constexpr std::uint32_t kAtOnce = 8;
   std::uint32_t n_sampled = 0;
   std::uint32_t n_distinct = 0;
   CFCK_NO_UNROLL
@@ -25,9 +28,13 @@ CFCK_DEVICE bool repeats_values(const Word* values, std::uint32_t n_values,
     const std::uint32_t i = first + simt::lane();
     const std::uint64_t value = i < n ? sample[i] : 0;
     bool is_first = value != 0;
+    // Others wait for this: some are looked at together, since none waits for another.
     CFCK_NO_UNROLL
-    for (std::uint32_t before = 0; before < i && is_first; ++before) {
-      is_first = sample[before] != value;
+    for (std::uint32_t before = 0; before < i && is_first; before += kAtOnce) {
+      CFCK_UNROLL
+      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+        is_first = is_first & (before + k >= i || sample[before + k] != value);
+      }
     }
     n_sampled += simt::popcount(simt::ballot(value != 0));
     n_distinct += simt::popcount(simt::ballot(is_first));

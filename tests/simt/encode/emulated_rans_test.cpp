@@ -234,9 +234,11 @@ struct ChosenTables {
 
 // Layout, choice and tables as a device writes them for these counts.
 std::vector<std::byte> emulated_tables(const std::vector<std::uint32_t>& counts, unsigned n_sets,
-                                       simt::LaneOrder order) {
+                                       simt::LaneOrder order, unsigned n_warps) {
   struct Shared {
     FrequencyStrings strings;
+    std::uint64_t costs[kStaticChoices];
+    std::uint64_t saved[kFirstValuePlace + kLosslessTables];
   };
   std::vector<std::uint16_t> known;
   for (unsigned i = 0; i < kStaticTables; ++i) {
@@ -245,15 +247,19 @@ std::vector<std::byte> emulated_tables(const std::vector<std::uint32_t>& counts,
   }
   const DeviceChoiceTables tables{symbol_costs().data(), known.data()};
   std::vector<std::uint16_t> frequencies(counts.size());
-  const DeviceChoiceShared choice{counts.data(), frequencies.data(), kLosslessValueTables};
   std::vector<std::byte> bytes(64 * counts.size());
   std::uint32_t n_bytes = 0;
   simt::Launch launch;
   launch.order = order;
+  launch.warps_per_block = n_warps;
   simt::emulate<Shared>(launch, [&](Shared& shared) {
-    const DeviceTableChoice chosen = choose_device_tables(choice, tables);
-    n_bytes = write_device_tables(choice, chosen, n_sets, shared.strings,
-                                  reinterpret_cast<std::uint8_t*>(bytes.data()));
+    const DeviceChoiceShared choice{counts.data(), frequencies.data(), shared.costs, shared.saved,
+                                    kLosslessValueTables};
+    const DeviceTableChoice chosen = choose_device_tables(choice, tables, n_warps);
+    if (simt::warp_of_block() == n_warps - 1) {
+      n_bytes = write_device_tables(choice, chosen, n_sets, shared.strings,
+                                    reinterpret_cast<std::uint8_t*>(bytes.data()));
+    }
   });
   bytes.resize(n_bytes);
   return bytes;
@@ -304,7 +310,7 @@ void expect_same_section(unsigned n_sets, std::size_t n_values, unsigned family,
   append_rans_section(symbols, scratch, expected);
 
   const ChosenTables chosen(expected, kFirstValuePlace + kLosslessTables);
-  const std::vector<std::byte> tables = emulated_tables(counts, n_sets, order);
+  const std::vector<std::byte> tables = emulated_tables(counts, n_sets, order, 1 + n_values % 8);
   EXPECT_TRUE(std::ranges::equal(tables, ByteView(expected).first(chosen.end)));
   const std::vector<std::uint32_t> words = words_of(values.symbols);
   const std::vector<std::byte> found =
