@@ -22,6 +22,8 @@ average group, which follow from the bits that its symbols take. Left out are he
 masks, the bins (about 4 instructions for a group), what happens once in 32 groups, and the last
 groups of a chunk, which are decoded twice.
 
+Kernels that encode are counted phase by phase (encode_instructions.py).
+
 Lanes of a warp are taken to stay together, but where they cannot: what only some lanes do counts as
 well, since the warp issues it.
 """
@@ -36,6 +38,7 @@ import sysconfig
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from encode_instructions import Encoder, EncoderCount, count_encoder, encoder_rows
 from machine_code import Block, Instruction, Way, cheapest_way, loops_of, read_listing
 
 GROUP = 128
@@ -57,6 +60,9 @@ INTEGER_CYCLES = 2
 HASH_KERNEL = "cfck_hash_extents"
 HASH_BYTES = 4 * 4096
 HASH_WORK = {"funnel": 128, "shuffle": 14}
+
+DECODING = ("byte", "direct", "direct_team", "lossless", "lossless_team")
+ENCODING = ("encode_direct", "encode_lossless")
 
 INSTALL = (
     "There is no nvdisasm. Install it from CUDA's toolkit, or with\n"
@@ -257,7 +263,8 @@ def speed_table(counts: list[Count], hash_instructions: int) -> str:
 def mix_table(counts: list[Count]) -> str:
     """How often each opcode is issued for a group, without refills."""
     mixes = [count.way.mix() for count in counts]
-    names = sorted({name for mix in mixes for name in mix}, key=lambda n: -sum(m[n] for m in mixes))
+    found = {name for mix in mixes for name in mix}
+    names = sorted(found, key=lambda name: (-sum(mix[name] for mix in mixes), name))
     rows = [
         [
             "opcode",
@@ -266,6 +273,17 @@ def mix_table(counts: list[Count]) -> str:
     ]
     rows += [[name, *(str(mix[name]) for mix in mixes)] for name in names]
     return table(rows)
+
+
+def count_encoders(kernels: dict[str, list[Block]]) -> list[EncoderCount]:
+    """Counts the kernels that encode the same values."""
+    counts = []
+    for kernel in KERNELS:
+        name = kernel.name.replace("cfck_", "cfck_encode_")
+        if name in kernels:
+            encoder = Encoder(name, kernel.value_bytes, kernel.stored_bytes, kernel.is_direct)
+            counts.append(count_encoder(encoder, kernels[name]))
+    return counts
 
 
 def report(kernels: dict[str, list[Block]]) -> str:
@@ -290,6 +308,14 @@ The kernel `{HASH_KERNEL}` takes {hash_instructions} instructions for {HASH_BYTE
 ## Instructions of a warp of a team, which decodes a quarter of it
 
 {mix_table(teams)}
+
+## Instructions of kernels that encode, for a group
+
+Those of all warps of a block, and the cycles that a scheduler's units take for them: the unit for
+integers; the one that counts bits, reduces and converts; the one for doubles. Errors are added up
+by one warp where a file has to tell them.
+
+{table(encoder_rows(count_encoders(kernels)))}
 """
 
 
@@ -305,7 +331,7 @@ def main() -> int:
         print(INSTALL, file=sys.stderr)
         return 1
     kernels: dict[str, list[Block]] = {}
-    for name in ("byte", "direct", "direct_team", "lossless", "lossless_team"):
+    for name in DECODING + ENCODING:
         cubin = options.folder / f"{name}_kernels.{DEVICE}.cubin"
         command = [disassembler, "--print-code", str(cubin)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
