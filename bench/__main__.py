@@ -26,7 +26,7 @@ COMMANDS = {
     "gpu": ("gpu.command", "decoding on a CUDA device and loads onto it, against peers"),
     "kernel_model": (
         "gpu.kernel_model",
-        "how long kernels should take, by a model, against an H100",
+        "how long kernels should take, by a model, against an H100 and an H200",
     ),
     "streaming": ("streaming.command", "models that run from a compressed file"),
     "pretrained": ("pretrained.command", "transformers' from_pretrained of converted folders"),

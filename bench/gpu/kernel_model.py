@@ -1,4 +1,5 @@
-"""Computes how long kernels decode on an H100, and compares that with what was measured there.
+"""Computes how long kernels decode on an H100, and encode on an H200 (encode_model.py), and
+compares that with what was measured there.
 
     python bench kernel_model -o bench/results
 
@@ -19,14 +20,17 @@ from typing import ClassVar
 
 from common import report
 from common.driver import Benchmark
+from gpu import encode_model
 from gpu.kernel_variants import (
     GROUP,
+    LIMIT,
     PROFILED,
     SETS,
     SLOW_CYCLES,
     VALUES,
     Variant,
     read_variants,
+    summary,
 )
 from gpu.launches import (
     Machine,
@@ -47,7 +51,6 @@ LOAD_CYCLES = f"{L1_CYCLES}, {L2_CYCLES}, {MEMORY_CYCLES}"
 # 4.9 were waits for global loads (BF16, 1 GB); of 8.5 in teams of codec direct 2.8.
 WAITS = 4.9
 TEAM_WAITS = 2.8 / 8.5
-LIMIT = 0.25
 SEGMENT_GROUPS = 512  # at most in a segment of such chunks
 PLAIN_VALUES = 32_768  # from here on a chunk has four lane sets, and the loop takes it
 
@@ -378,10 +381,17 @@ class KernelModel(Benchmark):
         columns = ["MB", "segment", "GB/s, raw bits when they are needed, at most", "GB/s, in bulk"]
         return report.markdown_table(columns, lines)
 
+    def encode(self) -> None:
+        """The kernels that encode, on an H200."""
+        tables, wrong = encode_model.tables()
+        self.tables |= tables
+        self.wrong += wrong
+
     rows: ClassVar[Mapping[str, Callable[[KernelModel], None]]] = {
         "base": base,
         "variants": compared,
         "today": today,
+        "encode": encode,
     }
 
     def fail(self, row: str, reason: str) -> None:
@@ -396,6 +406,7 @@ class KernelModel(Benchmark):
         """One page."""
         told = {
             "device": "H100 80GB HBM3: 132 multiprocessors with 4 schedulers at 1.98 GHz",
+            "device of encoding": "H200: the same with copies of 4200 GB/s",
             "measured": "by the first run on an H100 and the variants measured there, 79939ef8",
             "commit": facts["commit"],
         }
@@ -443,17 +454,6 @@ class KernelModel(Benchmark):
             ["cycles of a POPC or a conversion of doubles", str(SLOW_CYCLES), "NVIDIA's documents"],
             ["profiled instructions for one of the machine code", f"{PROFILED:.3f}", "a base row"],
         ]
-
-
-def summary(errors: Sequence[float], n_rows: int) -> str:
-    """How good the predictions are."""
-    right = sum(abs(error) <= LIMIT for error in errors)
-    mean = sum(map(abs, errors)) / len(errors)
-    shift = sum(errors) / len(errors)
-    return (
-        f"{right} of {n_rows} within {LIMIT:.0%}, {n_rows - len(errors)} not computed; "
-        f"the mean error is {mean:.1%}, the mean with signs {shift:+.1%}.\n"
-    )
 
 
 COMMAND = KernelModel

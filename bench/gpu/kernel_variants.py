@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ GROUP = 128
 SETS = 4
 RING_WORDS = 64
 L2_MEGABYTES = 50
+LIMIT = 0.25  # of what counts as right
 
 
 @dataclass(frozen=True)
@@ -145,3 +147,14 @@ def read_variants(path: Path = TABLE) -> list[Variant]:
         )
         for row in rows
     ]
+
+
+def summary(errors: Sequence[float], n_rows: int) -> str:
+    """How good the predictions are."""
+    right = sum(abs(error) <= LIMIT for error in errors)
+    mean = sum(map(abs, errors)) / len(errors)
+    shift = sum(errors) / len(errors)
+    return (
+        f"{right} of {n_rows} within {LIMIT:.0%}, {n_rows - len(errors)} not computed; "
+        f"the mean error is {mean:.1%}, the mean with signs {shift:+.1%}.\n"
+    )

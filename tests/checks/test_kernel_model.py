@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
-from gpu import kernel_model, kernel_variants, launches
+from gpu import encode_model, kernel_model, kernel_variants, launches
 
 VARIANTS = kernel_variants.read_variants()
 CONSTANTS = kernel_model.constants_of(VARIANTS)
@@ -105,3 +105,63 @@ def test_chunks_are_taken_in_turn():
     assert launches.launch_cycles([10] * 5, [1, 1], [0, 1]) == 30
     # Two at a place take half as long again; the second has the place for itself at the end.
     assert launches.launch_cycles([10, 20], [2], [0, 1, 1.5]) == 10 * 1.5 + 10
+
+
+ENCODED = encode_model.read_measured()
+STEP = encode_model.step_of(ENCODED)
+ENCODERS = {
+    f"{codec}_{values}": encoder
+    for codec, encoders in (("lossless", encode_model.LOSSLESS), ("direct", encode_model.DIRECT))
+    for values, encoder in encoders.items()
+}
+
+
+def test_one_row_gives_the_constant_of_encoding():
+    [row] = [row for row in ENCODED if row.role == "constant"]
+    assert encode_model.step_of([row]) == STEP
+    assert row.launch.n_blocks == len(row.launch.sizes) < encode_model.H200.multiprocessors
+    assert row.error(STEP) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("row", ENCODED, ids=lambda row: f"{row.variant}-{row.ms}")
+def test_encoding_is_right_where_it_is_said_to_be(row):
+    assert row.within in ("yes", "no") and (row.within == "no") == bool(row.why)
+    assert (abs(row.error(STEP)) <= kernel_model.LIMIT) == (row.within == "yes")
+
+
+def test_the_model_has_the_blocks_of_kernels_that_encode():
+    shapes = (Path(__file__).parents[2] / "cuda" / "kernels" / "launch_shapes.hpp").read_text()
+    blocks = dict(re.findall(r"\b(k\w+) = (\w+);", shapes))
+    assert int(blocks["kEncodeWarpsPerBlock"]) == encode_model.WARPS
+    for name, encoder in ENCODERS.items():
+        codec, values = name.split("_")
+        of_kernel = f"kDirectEncodeBlocks{values.capitalize()}" if codec == "direct" else ""
+        n_blocks = blocks.get(of_kernel, "kEncodeBlocks")
+        assert int(blocks.get(n_blocks, n_blocks)) == encoder.blocks
+
+
+def test_the_model_has_the_instructions_of_kernels_that_encode():
+    page = Path(__file__).parents[2] / "bench" / "results" / "device-instructions-sm90.md"
+    lines = [line.split("|")[1:-1] for line in page.read_text().splitlines()]
+    rows = [[cell.strip() for cell in line] for line in lines if len(line) == 11]
+    counted = {row[0]: row for row in rows if row[0].startswith("cfck_encode_")}
+    for name, encoder in ENCODERS.items():
+        _, ratio, *_, total, integers, slow, doubles, errors = counted[f"cfck_encode_{name}"]
+        assert encoder.ratio == float(ratio)
+        assert encoder.demands() == [float(n) for n in (total, integers, slow, doubles)]
+        assert encoder.errors == float(errors or 0)
+
+
+def test_messages_have_the_blocks_that_memory_is_enough_for():
+    assert [launch.n_blocks for launch in encode_model.launches_of_today()[1:3]] == [170, 264]
+    small = encode_model.Launch(encode_model.LOSSLESS["bf16"], 44.8512, messages=100)
+    assert small.sizes == [224_256] * 100
+    for launch in encode_model.launches_of_today():
+        assert launch.floor < encode_model.seconds_of(launch, STEP) < 0.05
+
+
+def test_errors_are_added_up_by_one_warp():
+    encoder = encode_model.DIRECT["f32"]
+    without = encode_model.chunk_cycles(encoder, STEP, 2**18)
+    with_errors = encode_model.chunk_cycles(encoder, STEP, 2**18, with_errors=True)
+    assert with_errors - without == pytest.approx(2048 * STEP * encoder.errors)
