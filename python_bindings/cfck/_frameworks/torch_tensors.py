@@ -395,9 +395,16 @@ def _moved_to_host(tensors: list[tuple[str, torch.Tensor]]) -> dict[str, torch.T
     if all(is_host(tensor) for _, tensor in tensors):
         return moved
     for family in _families(tensors):
-        if len(family) > 1 and not is_host(family[0][1]) and not _are_tied_in_place(family):
+        is_shared = len(family) > 1 or _repeats_memory(family[0][1])
+        if is_shared and not is_host(family[0][1]) and not _are_tied_in_place(family):
             moved.update(_moved(family))
     return moved
+
+
+def _repeats_memory(tensor: torch.Tensor) -> bool:
+    """Whether some elements have the same memory, as those of an expanded tensor."""
+    start, stop = byte_range(tensor)
+    return tensor.numel() * tensor.element_size() > stop - start
 
 
 def _are_tied_in_place(family: list[tuple[str, torch.Tensor]]) -> bool:

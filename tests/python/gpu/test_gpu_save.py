@@ -297,6 +297,18 @@ def test_messages_that_cannot_be():
         encode_message(tensor.to(CUDA), out=torch.zeros(1 << 20, device=CUDA))
 
 
+@pytest.mark.parametrize(
+    ("base", "shape"), [((1000,), (300, -1)), ((1000, 1), (-1, 70)), ((1000, 1), (40, 1000, 3))]
+)
+def test_expanded_tensors(base, shape):
+    """They are stored as what they repeat, wherever they are."""
+    base = values(1000).reshape(base)
+    expected = save({"tensor": base.expand(shape)})
+    assert len(expected) < 2 * base.nbytes
+    for encode in ("device", "host"):
+        assert save({"tensor": base.to(CUDA).expand(shape)}, encode=encode) == expected
+
+
 def test_compressed_tensors_on_the_device():
     for n in (1, 40_000, 700_000):
         tensor = values(n)
