@@ -22,7 +22,7 @@ struct DeviceLossyChunk {
   const double* row_bounds = nullptr;  // of the rows of the chunk
   DeviceInlineBytes inline_bytes;      // parameters that the payload has; nothing: a preamble
   void* decoded = nullptr;             // for the decoded values, aligned to one; nullptr: nowhere
-  ErrorTotals* errors = nullptr;       // of the decoded values
+  ErrorTotals* errors = nullptr;       // of the decoded values, which must go somewhere then
   // Memory is there to compare with codec lossless; without it the host encodes chunks that have to
   // be compared.
   std::uint32_t compares = 0;

@@ -129,6 +129,8 @@ class DeviceDirectEncoder : private DeviceDirectGroups<Value, n_warps> {
   }
 
  private:
+  // The warp that adds up squares, apart from that of errors.
+  static constexpr unsigned kSquares = n_warps > 1 ? n_warps - 2 : 0;
   static constexpr unsigned kMostTables = kDirectSharedTables + kDirectMoreTables;
 
   // The number of the first escape of a part of a segment that there is room for.
@@ -271,19 +273,30 @@ class DeviceDirectEncoder : private DeviceDirectGroups<Value, n_warps> {
     count_group(kFirstValuePlace + code.table, n, symbols, group.n);
   }
 
-  // One warp adds up errors, while the others write tables.
+  // One warp adds up errors, and another one squares, while the others write tables.
   CFCK_DEVICE void choose_and_measure() {
     Groups::choose_tables(shared_.choice, kDirectValueTables);
     if (warp() == 0) {
       assign_slots();
     }
-    if (warp() == n_warps - 1 && lossy_.errors != nullptr) {
-      const LaneErrors errors =
-          errors_of_values(DeviceQuantiser<Value>(lossy_), values_, n_values_);
+    if (lossy_.errors == nullptr) {
+      return;
+    }
+    ErrorTotals& totals = *lossy_.errors;
+    if (warp() == n_warps - 1) {
+      const DeviceErrors errors =
+          errors_of_values<Value>(values_, static_cast<const Word*>(lossy_.decoded), n_values_);
       if (lane() == 0) {
-        const std::uint32_t n_special = sum_of(&DeviceDirectFindings::n_special);
-        *lossy_.errors = {errors.max_error, errors.sum_of_squares, errors.sum_of_value_squares,
-                          n_values_ - n_special, sum_of(&DeviceDirectFindings::n_exact)};
+        totals.max_error = errors.max_error;
+        totals.sum_of_squares = errors.sum_of_squares;
+        totals.n_finite = n_values_ - sum_of(&DeviceDirectFindings::n_special);
+        totals.n_exact = sum_of(&DeviceDirectFindings::n_exact);
+      }
+    }
+    if (warp() == kSquares) {
+      const double squares = squares_of_values<Value>(values_, n_values_);
+      if (lane() == 0) {
+        totals.sum_of_value_squares = squares;
       }
     }
   }
