@@ -36,7 +36,7 @@ struct DeviceTensor {
   std::uint64_t n_bytes = 0;
   std::vector<Digest> leaves;  // hashes of its leaves (spec/format.md, section 8), in order
   std::vector<KnownBytes> known;
-  KnownFacts facts;
+  std::vector<KnownFacts> facts;  // several, where it is stored more than once with other bounds
   std::uint64_t chunk_elems = 0;  // of the chunks of which rows were sampled
   std::vector<SampledRows> samples;
 
@@ -49,6 +49,17 @@ struct DeviceTensor {
       }
     }
     return {};
+  }
+  // nullptr: not asked for.
+  const KnownFacts* find_facts(codec::PartStatistic statistic, bool per_row,
+                               std::uint64_t elems_of_chunk) const noexcept {
+    for (const KnownFacts& some : facts) {
+      if (some.statistic == statistic && some.per_row == per_row &&
+          some.chunk_elems == elems_of_chunk) {
+        return &some;
+      }
+    }
+    return nullptr;
   }
   // nullptr: not asked for.
   const SampledRows* find_sample(CodecId codec, std::uint64_t chunk) const noexcept {

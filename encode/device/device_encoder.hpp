@@ -91,7 +91,7 @@ class DeviceEncoder {
   // Finds out what codecs want to know of the values of lossy tensors before they plan, all at
   // once. Requires: look_at() was called for each, and choices are theirs.
   Result<void> look_at_values(std::span<const EncodePlan* const> plans);
-  // To be called when a lossy tensor is planned: what was found is as long as a sample of it.
+  // To be called when all of these are planned: what was found is as long as a sample of a tensor.
   void forget_values(const EncodePlan& plan);
   // nullptr where the tensor is not in the memory of the device, or was not looked at.
   const DeviceTensor* find(const EncodePlan& plan) const;

@@ -183,24 +183,27 @@ Result<void> look_at_values(const EncodePlan& plan, const std::byte* values, Dev
   const codec::WantedValues wanted =
       codec::find_lossy_encoder(plan.choice.lossy_codec)->wanted_values(record);
   const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;
-  const std::size_t n_known = known.known.size();
+  // What is asked for goes to memory that stays where it is when a list gets longer.
   for (const codec::ValueRange& range : wanted.ranges) {
-    known.known.emplace_back(range.first_elem * value_bytes,
-                             std::vector<std::byte>(range.n_elems * value_bytes));
+    const std::uint64_t at = range.first_elem * value_bytes;
+    const std::uint64_t n_bytes = range.n_elems * value_bytes;
+    if (known.find_bytes(at, n_bytes).empty()) {
+      KnownBytes& some = known.known.emplace_back(at, std::vector<std::byte>(n_bytes));
+      CFCK_TRY(look.copy(values + at, n_bytes, some.bytes.data()));
+    }
   }
-  for (KnownBytes& some : std::span(known.known).subspan(n_known)) {
-    CFCK_TRY(look.copy(values + some.offset_bytes, some.bytes.size(), some.bytes.data()));
-  }
-  if (wanted.statistic == codec::PartStatistic::kNone) {
+  if (wanted.statistic == codec::PartStatistic::kNone ||
+      known.find_facts(wanted.statistic, record.bound.per_row, record.chunk_elems) != nullptr) {
     return {};
   }
-  known.facts = {wanted.statistic, record.bound.per_row, record.chunk_elems,
-                 std::vector<codec::PartFacts>(wanted.parts.size())};
+  KnownFacts& facts =
+      known.facts.emplace_back(wanted.statistic, record.bound.per_row, record.chunk_elems,
+                               std::vector<codec::PartFacts>(wanted.parts.size()));
   for (std::size_t i = 0; i < wanted.parts.size(); ++i) {
     const codec::ValuePart& part = wanted.parts[i];
     CFCK_TRY(look.measure({bytes_of(values + part.first_elem * value_bytes),
                            bytes_of(values + part.first_of_row * value_bytes), part.n_elems},
-                          part_format(plan.dtype), wanted.statistic, &known.facts.parts[i]));
+                          part_format(plan.dtype), wanted.statistic, &facts.parts[i]));
   }
   return {};
 }

@@ -104,7 +104,7 @@ void DeviceEncoder::forget_values(const EncodePlan& plan) {
   const auto found = known_.find({data, plan.dtype, plan.shape});
   if (found != known_.end()) {
     found->second.known.clear();
-    found->second.facts = {};
+    found->second.facts.clear();
   }
 }
 

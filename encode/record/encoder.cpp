@@ -66,10 +66,13 @@ Result<void> RecordEncoder::offer_waiting() {
     }
     if (waiting.may_lose) {
       CFCK_TRY(offer_planned(waiting));
-      device_->forget_values(waiting.plan);
     } else {
       device_->add(waiting.number, waiting.plan);
     }
+  }
+  // Only now, since several records may be of one tensor.
+  for (const EncodePlan* const plan : plans) {
+    device_->forget_values(*plan);
   }
   waiting_bytes_ = 0;
   return {};

@@ -280,10 +280,12 @@ codec::LossyRecord lossy_record(const EncodePlan& plan, const FrameCosts& costs,
   record.costs = costs;
   record.entropy = entropy;
   record.level = level;
-  const KnownFacts* const known = plan.on_device == nullptr ? nullptr : &plan.on_device->facts;
-  if (known != nullptr && known->chunk_elems == record.chunk_elems &&
-      known->per_row == record.bound.per_row &&
-      known->statistic == codec::statistic_of(record.bound.kind)) {
+  const KnownFacts* const known =
+      plan.on_device == nullptr
+          ? nullptr
+          : plan.on_device->find_facts(codec::statistic_of(record.bound.kind), record.bound.per_row,
+                                       record.chunk_elems);
+  if (known != nullptr) {
     record.facts = known->parts;
   }
   return record;

@@ -404,7 +404,10 @@ std::size_t Encoder::staging_bytes() const {
 Result<void> Encoder::enqueue(std::span<const void* const> values, void* out, void* workspace,
                               MutableBytes staging, Stream stream) {
   return detail::run_guarded([&]() -> Result<void> {
-    if (!impl_ || impl_->is_enqueued) {
+    if (!impl_) {
+      return invalid_argument("the encoder was moved to another object");
+    }
+    if (impl_->is_enqueued) {
       return invalid_argument("the encoder has a message under way; call finish() first");
     }
     CFCK_TRY(impl_->check(values, out, workspace, staging, stream));

@@ -19,6 +19,8 @@ namespace {
 constexpr std::size_t kAlignment = 256;
 // A pass has room for a chunk of the usual length, of any dtype.
 constexpr std::size_t kLeastPassBytes = std::size_t{1} << 16;
+// More than any device has, of which some multiples can be added up.
+constexpr std::size_t kMostBytes = std::size_t{1} << 40;
 
 std::size_t rounded_down(std::size_t n_bytes) { return n_bytes / kAlignment * kAlignment; }
 
@@ -72,8 +74,9 @@ Result<WriterDevice> WriterDevice::open(int device, EncodeLimits limits) {
   return run_guarded([&]() -> Result<WriterDevice> {
     CFCK_TRY_ASSIGN(CudaDevice* const on, open_device(device));
     encode::DeviceEncodeMemory memory;
-    memory.pass_bytes = rounded_down(std::max(limits.pass_bytes, kLeastPassBytes));
-    memory.scratch_bytes = rounded_down(limits.scratch_bytes / encode::DeviceEncodeMemory::kPasses);
+    memory.pass_bytes = rounded_down(std::clamp(limits.pass_bytes, kLeastPassBytes, kMostBytes));
+    memory.scratch_bytes = rounded_down(std::min(limits.scratch_bytes, kMostBytes) /
+                                        encode::DeviceEncodeMemory::kPasses);
     return WriterDevice(std::unique_ptr<Impl>(new Impl{*on, device, memory, {}, {}, {}}));
   });
 }
@@ -100,12 +103,18 @@ Result<void> WriterDevice::encode_for(Writer& writer, void* workspace, MutableBy
     impl_->encoder = std::make_unique<encode::DeviceEncoder>(
         *impl_->queue, Device{DeviceKind::kCuda, impl_->number}, impl_->memory, frame_header(),
         static_cast<std::byte*>(workspace), staging);
-    return WriterAccess::call(writer, [&](auto& impl) {
+    const Result<void> is_used = WriterAccess::call(writer, [&](auto& impl) {
       impl_->look = [&impl](std::span<const TensorSource> tensors) {
         return impl.guarded([&] { return impl.look_at(tensors); });
       };
       return impl.use_device(*impl_->encoder);
     });
+    if (!is_used) {
+      impl_->look = {};
+      impl_->encoder.reset();
+      impl_->queue.reset();
+    }
+    return is_used;
   });
 }
 

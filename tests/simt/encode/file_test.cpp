@@ -245,6 +245,35 @@ TEST(DeviceEncodeFile, OfTensorsThatShareMemory) {
             sharing.whole.values.size() + sharing.other.values.size());
 }
 
+TEST(DeviceEncodeFile, OfOneTensorWithSeveralErrors) {
+  const NamedTensor tensor = make_tensor("", DType::kF32, {400, 200}, codec::Pattern::kGaussian, 3);
+  const TensorOptions all[] = {
+      {.max_rel_error = 1e-3, .per_row = true},
+      {.max_sigma_error = 0.01, .per_row = true},
+      {.max_rel_error = 1e-3},
+      {.max_rel_error = 1e-2},
+      {.max_sigma_error = 0.01},
+      {.max_abs_error = 1e-3},
+  };
+  const auto write = [&](const ByteSource& source, Encoding* encoding) {
+    return write_file([&](Writer& writer) {
+      if (encoding != nullptr) {
+        expect_ok(encoding->start(writer));
+      }
+      for (const TensorOptions& options : all) {
+        const auto number = std::to_string(&options - all);
+        expect_ok(writer.add(number, {tensor.dtype, tensor.shape, &source, 0}, options));
+      }
+    });
+  };
+  const DeviceMemory memory(tensor.values);
+  const auto on_device =
+      take(cuda::DeviceSource::open(0, memory.bytes().data(), tensor.values.size()));
+  Encoding encoding({});
+  EXPECT_TRUE(write(*on_device, &encoding) == write(MemorySource(tensor.values), nullptr));
+  EXPECT_EQ(encoding->summary().device_bytes, std::size(all) * tensor.values.size());
+}
+
 TEST(DeviceEncodeFile, ByTwoThreadsAtOnce) {
   std::vector<NamedTensor> tensors;
   for (unsigned i = 0; i < 6; ++i) {
@@ -298,7 +327,18 @@ TEST(DeviceEncodeFile, RefusesWrongCalls) {
   EXPECT_THAT(start(memory, all, {}), ::testing::HasSubstr("already"));
   expect_ok(writer.add("a", on_device.all()[0]));
   auto later = take(cuda::WriterDevice::open(0, kSmallPasses));
-  EXPECT_EQ(later.encode_for(writer, memory, all, {}).error().code, ErrorCode::kInvalidArgument);
+  for (unsigned i = 0; i < 2; ++i) {
+    EXPECT_THAT(later.encode_for(writer, memory, all, {}).error().message,
+                ::testing::HasSubstr("before the device"));
+  }
+}
+
+TEST(DeviceEncodeFile, HasLimitsThatDoNotOverflow) {
+  for (const cuda::EncodeLimits& limits :
+       {cuda::EncodeLimits{SIZE_MAX, SIZE_MAX}, {.scratch_bytes = SIZE_MAX}, {SIZE_MAX, 0}}) {
+    const auto device = take(cuda::WriterDevice::open(0, limits));
+    EXPECT_GT(device.workspace_bytes(), std::size_t{1} << 40);
+  }
 }
 
 }  // namespace
