@@ -13,7 +13,7 @@ trailing zero bits, without an escape, one step for the whole tensor, no predict
 - *coded*: a warp has two of the four lane sets, and a turn of the loop is four groups. Loops for
   other numbers of lane sets store more words, or fewer, and so are not taken for it.
 - *copied*: eight words by each lane in a turn; of the loops that do this the median.
-- *errors*: sums over 256 values by one warp, where a file has to tell them; quantised once more.
+- *errors*: sums over 256 values by one warp, where a file has to tell them, of what is decoded.
 
 Left out is what is done once for a chunk or a segment (tables, headers, states), or by a lane for
 each group (bins, trailing zero bits).
@@ -52,9 +52,9 @@ KINDS = {
     "DSETP": "comparison",
     "POPC": "bits counted",
 }
-# 256 values: of each the error and the value are squared, and the error is compared with the
-# largest so far.
-ERROR_WORK = {"product": 32, "comparison": 32, "shuffle": 48}
+# 256 values: of each the error is squared, and compared with the largest so far. Another warp adds
+# up the squares of the values meanwhile, which takes less.
+ERROR_WORK = {"product": 8, "comparison": 8}
 
 Mix = Mapping[str, float]  # how often each opcode is issued
 

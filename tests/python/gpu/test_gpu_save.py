@@ -302,11 +302,12 @@ def test_messages_that_cannot_be():
 )
 def test_expanded_tensors(base, shape):
     """They are stored as what they repeat, wherever they are."""
-    base = values(1000).reshape(base)
-    expected = save({"tensor": base.expand(shape)})
-    assert len(expected) < 2 * base.nbytes
+    base, other = values(1000).reshape(base), values(40_000)
+    expected = save({"tensor": base.expand(shape), "other": other})
+    assert len(expected) < 2 * (base.nbytes + other.nbytes)
+    tensors = {"tensor": base.to(CUDA).expand(shape), "other": other.to(CUDA)}
     for encode in ("device", "host"):
-        assert save({"tensor": base.to(CUDA).expand(shape)}, encode=encode) == expected
+        assert save(tensors, encode=encode) == expected
 
 
 def test_compressed_tensors_on_the_device():
