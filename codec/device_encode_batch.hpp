@@ -33,7 +33,12 @@ struct DeviceEncodeChunk {
   const DeviceLossyChunk* lossy = nullptr;  // of lossy codecs
   std::uint64_t end = 0;       // of the memory for frames: one that goes on is left to the host
   std::uint32_t n_values = 0;  // at least 1
-  std::uint32_t is_last = 0;   // the next frame, if there is one, is not behind this one
+};
+
+// What is known of where a frame is; each number is one more, and 0 where nobody knows it yet.
+struct DeviceFramePlace {
+  std::uint64_t begin = 0;
+  std::uint64_t length = 0;  // with what is between it and the next one
 };
 
 // Chunks of one kernel. Blocks take one after another, and put their frames one behind the other,
@@ -41,9 +46,10 @@ struct DeviceEncodeChunk {
 struct DeviceEncodeBatch {
   const DeviceEncodeChunk* chunks = nullptr;
   device::Frame* frames = nullptr;  // of each chunk
-  // Where each frame begins, plus 1; 0: not known yet, as all are before the batch but the first
-  // one, and those that follow a last one.
-  std::uint64_t* places = nullptr;
+  // Of the frames of all batches that put them one behind the other, of which those of this one are
+  // number first_place and the next. Before the first batch all are unknown but where frames begin
+  // that do not follow another one, as the first of all does not.
+  DeviceFramePlace* places = nullptr;
   std::uint8_t* out = nullptr;
   std::uint32_t* next = nullptr;  // the first chunk that no block has taken; 0 at first
   // Memory that each block has for itself, block_bytes of it, which is a multiple of 16.
@@ -52,7 +58,9 @@ struct DeviceEncodeBatch {
   const std::uint16_t* frequencies = nullptr;  // likewise
   std::uint32_t block_bytes = 0;
   std::uint32_t n_chunks = 0;
-  std::uint32_t alignment = 1;  // of frames
+  std::uint32_t first_place = 0;
+  std::uint32_t alignment =
+      1;  // of frames; a power of two, and frames that follow none begin there
   std::uint32_t has_header = 0;
   device::FrameHeader header;
 };

@@ -82,6 +82,10 @@ CFCK_DEVICE std::uint64_t atomic_add(std::uint64_t* where, std::uint64_t value) 
 CFCK_DEVICE std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value) {
   return atomicOr(where, value);
 }
+// Returns a number that other blocks may be changing, all of it as it was at one moment.
+CFCK_DEVICE std::uint64_t peek(const std::uint64_t* where) {
+  return *static_cast<const volatile std::uint64_t*>(where);
+}
 // Orders the lane's writes: others see those before the call before those after it.
 CFCK_DEVICE void fence() { __threadfence(); }
 
@@ -319,6 +323,7 @@ CFCK_DEVICE std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
 std::uint32_t atomic_add(std::uint32_t* where, std::uint32_t value);
 std::uint64_t atomic_add(std::uint64_t* where, std::uint64_t value);
 std::uint32_t atomic_or(std::uint32_t* where, std::uint32_t value);
+CFCK_DEVICE std::uint64_t peek(const std::uint64_t* where) { return *where; }
 CFCK_DEVICE void fence() {}
 
 std::uint32_t load_byte(const std::uint8_t* from);
@@ -415,6 +420,12 @@ class FollowedBytes {
 
 // The lanes below the calling one, a bit each.
 CFCK_DEVICE std::uint32_t lanes_below() { return (std::uint32_t{1} << lane()) - 1; }
+
+CFCK_DEVICE std::uint64_t shuffle_64(std::uint64_t value, unsigned from) {
+  const std::uint32_t low = shuffle(static_cast<std::uint32_t>(value), from);
+  const std::uint32_t high = shuffle(static_cast<std::uint32_t>(value >> 32), from);
+  return std::uint64_t{high} << 32 | low;
+}
 
 // Combines the values of all lanes, of up to 64 bits, and returns the result in each. `combine` may
 // take them in any order.

@@ -65,12 +65,6 @@ CFCK_DEVICE std::uint64_t secret_at(unsigned byte) {
                        : low >> 8 * (byte % 8) | secret_word(byte / 8 + 1) << (64 - 8 * (byte % 8));
 }
 
-CFCK_DEVICE std::uint64_t shuffle_64(std::uint64_t value, unsigned from) {
-  const std::uint32_t low = shuffle(static_cast<std::uint32_t>(value), from);
-  const std::uint32_t high = shuffle(static_cast<std::uint32_t>(value >> 32), from);
-  return std::uint64_t{high} << 32 | low;
-}
-
 // Eight bytes at any address. Requires: from + 8 <= end.
 CFCK_DEVICE std::uint64_t load_64(const std::uint8_t* from, const std::uint8_t* end) {
   const std::uint32_t low = load_word(from, end);

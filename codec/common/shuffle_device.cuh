@@ -7,10 +7,7 @@
 namespace cfck::codec {
 
 CFCK_DEVICE double shuffle_double(double value, unsigned from) {
-  const auto bits = same_bits<std::uint64_t>(value);
-  const std::uint32_t low = simt::shuffle(static_cast<std::uint32_t>(bits), from);
-  const std::uint32_t high = simt::shuffle(static_cast<std::uint32_t>(bits >> 32), from);
-  return same_bits<double>(std::uint64_t{high} << 32 | low);
+  return same_bits<double>(simt::shuffle_64(same_bits<std::uint64_t>(value), from));
 }
 
 // The sum of 32 numbers, one of each lane, half of those left at a time, the upper half to the

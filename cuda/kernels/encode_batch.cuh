@@ -4,25 +4,9 @@
 #include "base/simt/warp.cuh"
 #include "codec/device_encode_batch.hpp"
 #include "codec/entropy/rans/device_choose.cuh"
+#include "cuda/kernels/frame_places.cuh"
 
 namespace cfck::cuda {
-
-// Waits until it is known where a frame begins, tells the next one, and returns it. By one lane of
-// a block. The frame before is that of a chunk that a block has taken earlier, and which waits for
-// none that comes later, so that all of them get on.
-CFCK_DEVICE std::uint64_t take_place(const codec::DeviceEncodeBatch& batch, std::uint32_t item,
-                                     std::uint32_t n_bytes) {
-  std::uint64_t place = 0;
-  do {
-    place = simt::atomic_add(&batch.places[item], std::uint64_t{0});
-  } while (place == 0);
-  if (batch.chunks[item].is_last == 0) {
-    const std::uint64_t end = place - 1 + n_bytes;
-    const std::uint64_t next = (end + batch.alignment - 1) / batch.alignment * batch.alignment;
-    simt::atomic_add(&batch.places[item + 1], next + 1);
-  }
-  return place - 1;
-}
 
 CFCK_DEVICE void write_frame_header(const device::FrameHeader& header, std::uint32_t n_bytes,
                                     std::uint8_t* to) {
@@ -64,10 +48,14 @@ CFCK_DEVICE void encode_batch(const codec::DeviceEncodeBatch& batch, EncodeShare
     const codec::DeviceEncoded encoded = chunk.encode();
     const std::uint32_t n_bytes = encoded.needs_host ? 0 : n_header + encoded.n_bytes;
     const std::uint64_t end = batch.chunks[item].end;
-    if (is_first) {
-      shared.place = take_place(batch, item, n_bytes);
-      batch.frames[item].at = shared.place;
-      batch.frames[item].n_bytes = shared.place + n_bytes <= end ? n_bytes : 0;
+    if (simt::warp_of_block() == 0) {
+      const std::uint32_t aligned = (n_bytes + batch.alignment - 1) & ~(batch.alignment - 1);
+      const std::uint64_t place = take_place(batch.places, batch.first_place + item, aligned);
+      if (is_first) {
+        shared.place = place;
+        batch.frames[item].at = place;
+        batch.frames[item].n_bytes = place + n_bytes <= end ? n_bytes : 0;
+      }
     }
     simt::sync_block();
     if (!encoded.needs_host && shared.place + n_bytes <= end) {

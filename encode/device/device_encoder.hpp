@@ -105,8 +105,8 @@ class DeviceEncoder {
   bool has_room_for(const EncodePlan& plan) const;
   // Whether it is to do so in advance: what the host decides on them may be otherwise.
   bool takes(const EncodePlan& plan) const;
-  // Adds all chunks of a tensor, without loss. Requires: it has room for them, and nothing was added
-  // for the record.
+  // Adds all chunks of a tensor, without loss. Requires: it has room for them, and nothing was
+  // added for the record.
   void add(std::uint32_t record, const EncodePlan& plan);
   // Adds all chunks of a tensor, as a lossy codec has planned them, unless it cannot encode them:
   // then it adds none. Requires: nothing was added for the record.

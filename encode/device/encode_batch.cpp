@@ -86,7 +86,7 @@ class LossyDescriber {
 
 Result<Described> describe(device::SlotMemory& control, std::span<const DeviceChunk> chunks,
                            std::span<const DeviceFrames> runs, const device::Placed& frames) {
-  const auto places = control.take(chunks.size() * sizeof(std::uint64_t));
+  const auto places = control.take(chunks.size() * sizeof(codec::DeviceFramePlace));
   const auto list = control.take(chunks.size() * sizeof(codec::DeviceEncodeChunk));
   const auto counters = control.take((device::kKernels + 1) * sizeof(std::uint32_t));
   if (!places || !list || !counters) {
@@ -98,7 +98,7 @@ Result<Described> describe(device::SlotMemory& control, std::span<const DeviceCh
   std::uint32_t n_pieces = 0;
   std::size_t i = 0;
   for (const DeviceFrames& run : runs) {
-    device::on_host<std::uint64_t>(*places)[i] = run.begin + 1;
+    device::on_host<codec::DeviceFramePlace>(*places)[i].begin = run.begin + 1;
     for (const std::size_t end = i + run.n_chunks; i < end; ++i) {
       device::Frame frame;
       frame.first_piece = n_pieces;
@@ -111,7 +111,6 @@ Result<Described> describe(device::SlotMemory& control, std::span<const DeviceCh
           .lossy = lossy,
           .end = run.end,
           .n_values = chunks[i].plan.n_values,
-          .is_last = i + 1 == end ? 1u : 0u,
       };
     }
   }
@@ -138,7 +137,8 @@ device::Launch encode_launch(const DeviceEncodeTables& tables, const Described& 
   }
   batch.chunks = device::on_device<codec::DeviceEncodeChunk>(described.chunks) + begin;
   batch.frames = device::on_device<device::Frame>(described.frames) + begin;
-  batch.places = device::on_device<std::uint64_t>(described.places) + begin;
+  batch.places = device::on_device<codec::DeviceFramePlace>(described.places);
+  batch.first_place = static_cast<std::uint32_t>(begin);
   batch.out = reinterpret_cast<std::uint8_t*>(target.out);
   batch.next = device::on_device<std::uint32_t>(described.counters) + 1 + number;
   batch.memory = reinterpret_cast<std::uint8_t*>(target.scratch);

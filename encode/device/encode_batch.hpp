@@ -8,6 +8,7 @@
 
 #include "cfck/dtype.hpp"
 #include "cfck/status.hpp"
+#include "codec/device_encode_batch.hpp"
 #include "codec/device_encode_plan.hpp"
 #include "codec/error_totals.hpp"
 #include "device/batches.hpp"
@@ -62,7 +63,9 @@ struct DeviceEncodeTarget {
 
 // Bytes of control memory that so many chunks take at most, without what lossy ones take beside.
 constexpr std::size_t encode_control_bytes(std::size_t n_chunks) {
-  return n_chunks * (sizeof(device::Frame) + 2 * sizeof(std::uint64_t) + 32) + 4096;
+  return n_chunks * (sizeof(device::Frame) + sizeof(codec::DeviceFramePlace) +
+                     sizeof(codec::DeviceEncodeChunk)) +
+         4096;
 }
 
 // Returns how much a lossy chunk takes beside, and how much what all chunks of a tensor share.
