@@ -151,8 +151,10 @@ class _Messages:
 
     def encode(self) -> list[torch.Tensor]:
         """Tensors of uint8, of exactly the lengths of the messages."""
+        import torch
+
         packed, lengths = self._packed()
-        return list(packed.split(lengths))
+        return list(torch.split(packed, lengths))
 
     def encode_for_host(self) -> list[bytes]:
         """The messages in the memory of the host."""
@@ -176,7 +178,7 @@ class _Messages:
             for begin, n, end in zip(begins, lengths, ends, strict=True)
             for n_bytes in (n, end - begin - n)
         ]
-        return torch.cat(out.split(cuts)[::2]), lengths
+        return torch.cat(torch.split(out, cuts)[::2]), lengths
 
     def encode_into(self, out: torch.Tensor) -> list[int]:
         """How many bytes of ``out`` each message has, from its offset on."""
