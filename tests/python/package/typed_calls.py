@@ -40,8 +40,8 @@ def one_tensor_comes_back_as_asked(data: bytes, tensor: torch.Tensor) -> None:
     assert_type(cfck.compress(tensor, codec="direct", max_abs_error=1e-3), bytes)
     assert_type(cfck.compress(np.zeros(3)), bytes)
     assert_type(cfck.deserialize(data)[0][1]["data"], bytearray)
-    cfck.compress([1, 2])  # type: ignore[arg-type]
-    cfck.compress(tensor, codec="best")  # type: ignore[arg-type]
+    cfck.compress([1, 2])  # type: ignore[call-overload]
+    cfck.compress(tensor, codec="best")  # type: ignore[call-overload]
 
 
 def options_are_known_by_name(path: str, state: dict[str, torch.Tensor]) -> None:
