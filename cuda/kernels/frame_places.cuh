@@ -13,8 +13,8 @@ namespace cfck::cuda {
 // Returns where frame `item` begins, and says so, and that it takes so many bytes. To be called
 // once for each frame, by all lanes of a warp. Requires: frames before it have been taken by blocks
 // that run, which say how long theirs are before they wait themselves.
-CFCK_DEVICE std::uint64_t take_place(codec::DeviceFramePlace* places, std::uint32_t item,
-                                     std::uint64_t n_bytes) {
+CFCK_DEVICE_CALL std::uint64_t take_place(codec::DeviceFramePlace* places, std::uint32_t item,
+                                          std::uint64_t n_bytes) {
   const unsigned lane = simt::lane();
   if (lane == 0) {
     simt::atomic_add(&places[item].length, n_bytes + 1);
