@@ -35,7 +35,7 @@ struct DeviceEncodeChunk {
   std::uint32_t n_values = 0;  // at least 1
 };
 
-// What is known of where a frame is; each number is one more, and 0 where nobody knows it yet.
+// A frame's place, as far as it is known: each number is one more, and 0 where nobody knows it yet.
 struct DeviceFramePlace {
   std::uint64_t begin = 0;
   std::uint64_t length = 0;  // with what is between it and the next one
@@ -46,9 +46,9 @@ struct DeviceFramePlace {
 struct DeviceEncodeBatch {
   const DeviceEncodeChunk* chunks = nullptr;
   device::Frame* frames = nullptr;  // of each chunk
-  // Of the frames of all batches that put them one behind the other, of which those of this one are
-  // number first_place and the next. Before the first batch all are unknown but where frames begin
-  // that do not follow another one, as the first of all does not.
+  // The list has the frames of all batches that put them one behind the other; this batch's begin
+  // with number first_place. Before the first batch all are unknown but where frames begin that do
+  // not follow another one, as the first of all does not.
   DeviceFramePlace* places = nullptr;
   std::uint8_t* out = nullptr;
   std::uint32_t* next = nullptr;  // the first chunk that no block has taken; 0 at first
@@ -59,8 +59,8 @@ struct DeviceEncodeBatch {
   std::uint32_t block_bytes = 0;
   std::uint32_t n_chunks = 0;
   std::uint32_t first_place = 0;
-  std::uint32_t alignment =
-      1;  // of frames; a power of two, and frames that follow none begin there
+  // Frames begin at multiples of this, which is a power of two; those that follow none do so, too.
+  std::uint32_t alignment = 1;
   std::uint32_t has_header = 0;
   device::FrameHeader header;
 };

@@ -446,6 +446,11 @@ CFCK_DEVICE Value warp_reduce(Value value, Combine&& combine) {
   return value;
 }
 
+// Returns the sum of the values of all lanes in each.
+CFCK_DEVICE std::uint64_t warp_sum_64(std::uint64_t value) {
+  return warp_reduce(value, [](std::uint64_t a, std::uint64_t b) { return a + b; });
+}
+
 // Return the sum of the values of all lanes, the bits that some of them have, and the largest, in
 // each. From 8.0 on a device does that in one instruction.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

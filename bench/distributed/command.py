@@ -92,7 +92,7 @@ class Distributed(Benchmark):
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        """Those of rows whose trainings are kept, and of row `bandwidth`."""
+        """Rows whose trainings are kept have some of their own, and so has row `bandwidth`."""
         super().add_options(parser)
         parser.add_argument(
             "--runs", type=Path, default=RUNS, help="a file that keeps trainings that have ended"
@@ -189,7 +189,7 @@ class Distributed(Benchmark):
                         is_new=True,
                         seed=seed,
                     )
-                    found = self._kept_replicas("sparse", kind, steps)
+                    found = self._kept_replicas(kind, steps)
                     losses[how].append(found["loss"])
                     sent = found.get("traffic", sent)
             case = f"GPT, {steps} steps of {name}"
@@ -229,12 +229,10 @@ class Distributed(Benchmark):
             return
         bandwidth.judge(self.timed, self.targets, options.ranks)
 
-    def _kept_replicas(self, row: str, kind: replica_ranks.Kind, steps: int) -> dict[str, Any]:
-        """A training of the GPT, made now or in an earlier sitting."""
-        key = {"row": row, "communication": kind.name, "steps": steps}
-        machine = report.machine()
-        facts = {name: machine[name] for name in ("processor", "cores", "commit")}
-        found = self.runs.once(key, lambda: self._spawn(replica_ranks.train, kind, steps) | facts)
+    def _kept_replicas(self, kind: replica_ranks.Kind, steps: int) -> dict[str, Any]:
+        """A training of row `sparse`, made now or in an earlier sitting."""
+        key = {"row": "sparse", "communication": kind.name, "steps": steps}
+        found = self.runs.once(key, lambda: self._spawn(replica_ranks.train, kind, steps))
         self._tell_replicas(kind, found)
         return found
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from common import report
 from common.targets import Goal, Targets
 from distributed.resnet_ranks import JUDGED_EPOCHS, Kind
 from distributed.runs import Runs
@@ -57,14 +56,12 @@ def measure(
     for tensor in images:
         tensor.share_memory_()
     size = QUICK if is_quick else {"epochs": EPOCHS}
-    machine = report.machine()
-    facts = {name: machine[name] for name in ("processor", "cores", "commit")}
     lines = []
     for seed in range(1, n_seeds + 1):
         for method, options in METHODS.items():
             kind = Kind(options, seed, **size)
             key = {"row": "resnet", "communication": method, "seed": seed, **size}
-            lines.append(runs.once(key, lambda kind=kind: train(kind, *images) | facts))
+            lines.append(runs.once(key, lambda kind=kind: train(kind, *images)))
             say(" | ".join(table_line(lines[-1])))
     return lines
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from common import report
+
 
 class Runs:
     """A file of JSON lines: one for each training, what it was and what was found."""
@@ -18,11 +20,14 @@ class Runs:
     def once(
         self, key: Mapping[str, Any], train: Callable[[], Mapping[str, Any]]
     ) -> dict[str, Any]:
-        """What an earlier training of the same key has found, or else what `train` finds now."""
+        """What an earlier training of the same key has found, or else what `train` finds now, with
+        the machine and the commit."""
         for line in self._lines():
             if key.items() <= line.items():
                 return line
-        line = {**key, **train()}
+        machine = report.machine()
+        facts = {name: machine[name] for name in ("processor", "cores", "commit")}
+        line = {**key, **train(), **facts}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")

@@ -36,11 +36,12 @@ class Encoder:
     name: str
     value_bytes: int
     ratio: float
-    # Of all warps for a group, and cycles of units: results/device-instructions-sm90.md.
+    # All warps issue so many for a group, and keep units busy for so many cycles:
+    # results/device-instructions-sm90.md.
     instructions: float
     integers: float
     slow: float
-    # Of a chunk of 2^18 values, as codec/lossless/device/encode_layout.hpp and
+    # A chunk of 2^18 values takes so many, as codec/lossless/device/encode_layout.hpp and
     # codec/direct/device/encode_layout.hpp compute it.
     block_bytes: int
     doubles: float = 0
@@ -52,8 +53,8 @@ class Encoder:
         return [self.instructions, self.integers, self.slow, self.doubles]
 
     def compared_with(self, lossless: Encoder) -> Encoder:
-        """The same where chunks are encoded without loss as well, and what is in shared memory is
-        kept meanwhile (kDirectResultRoom)."""
+        """Returns this kernel where it encodes chunks without loss as well, and keeps meanwhile
+        what is in shared memory (kDirectResultRoom)."""
         return replace(
             self,
             name=f"{self.name}, compared",
@@ -136,7 +137,7 @@ def seconds_of(launch: Launch, step: float) -> float:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of a launch."""
+    """A launch that was measured."""
 
     variant: str
     role: str  # constant or check
@@ -147,7 +148,7 @@ class Measured:
     why: str
 
     def predicted(self, step: float) -> float:
-        """What the model says."""
+        """Returns the milliseconds by the model."""
         return seconds_of(self.launch, step) * 1e3 + self.rest
 
     def error(self, step: float) -> float:

@@ -35,8 +35,7 @@ CFCK_DEVICE_CALL std::uint64_t take_place(codec::DeviceFramePlace* places, std::
     if ((missing & simt::ballot(counts)) != 0) {
       continue;
     }
-    n_behind += simt::warp_reduce(counts ? length - 1 : 0,
-                                  [](std::uint64_t a, std::uint64_t b) { return a + b; });
+    n_behind += simt::warp_sum_64(counts ? length - 1 : 0);
     if (known == 0) {
       last -= simt::kWarpLanes;  // the first frame of all knows where it begins
       continue;

@@ -183,7 +183,7 @@ Result<void> look_at_values(const EncodePlan& plan, const std::byte* values, Dev
   const codec::WantedValues wanted =
       codec::find_lossy_encoder(plan.choice.lossy_codec)->wanted_values(record);
   const std::uint64_t value_bytes = bits_per_element(plan.dtype) / 8;
-  // What is asked for goes to memory that stays where it is when a list gets longer.
+  // Results go to memory that stays where it is when a list gets longer.
   for (const codec::ValueRange& range : wanted.ranges) {
     const std::uint64_t at = range.first_elem * value_bytes;
     const std::uint64_t n_bytes = range.n_elems * value_bytes;

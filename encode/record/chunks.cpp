@@ -65,7 +65,8 @@ Result<std::optional<RecordEncoder::SingleResult>> RecordEncoder::choose_made(
   CFCK_TRY_ASSIGN(const Candidates candidates, record.candidates
                                                    ? Result<Candidates>(*record.candidates)
                                                    : candidates_for(plan, costs_, memory));
-  if (!may_be_of_device(candidates) || !is_chosen(plan, costs_, candidates, made.payload.size())) {
+  if (!may_be_of_device(candidates) ||
+      !is_chosen(plan, costs_, candidates.list.front(), made.payload.size())) {
     return result;
   }
   SingleChoice choice;

@@ -176,12 +176,9 @@ Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts&
   return choice;
 }
 
-bool is_chosen(const EncodePlan& plan, const FrameCosts& costs, const Candidates& candidates,
+bool is_chosen(const EncodePlan& plan, const FrameCosts& costs, const Candidate& only,
                std::uint64_t payload_bytes) {
-  if (candidates.list.size() != 1) {
-    return false;
-  }
-  if (candidates.list.front().lossy != nullptr) {
+  if (only.lossy != nullptr) {
     return true;  // nothing is compared with it
   }
   const std::uint64_t stored_bytes = costs.chunk(plan.geometry, payload_bytes);

@@ -70,9 +70,9 @@ Result<SingleChoice> choose_for_values(const EncodePlan& plan, const FrameCosts&
                                        ByteView values, WorkerMemory& memory,
                                        WantsDigest digest = WantsDigest::kYes);
 
-// Whether choose_for_values() would store the only chunk of a tensor with the only one of
-// `candidates`, with which it takes so many bytes.
-bool is_chosen(const EncodePlan& plan, const FrameCosts& costs, const Candidates& candidates,
+// Whether choose_for_values() would store the only chunk of a tensor with its only candidate, with
+// which it takes so many bytes.
+bool is_chosen(const EncodePlan& plan, const FrameCosts& costs, const Candidate& only,
                std::uint64_t payload_bytes);
 
 }  // namespace cfck::encode

@@ -66,7 +66,7 @@ Result<void> PlannedMessage::prepare_with_loss(std::size_t most_scratch) {
 }
 
 Result<void> PlannedMessage::look_at_values(encode::DeviceLook& look) {
-  candidates_.reset();
+  only_.reset();
   known_ = {};
   return encode::look_at_values(plan_, source_.values(), look, known_);
 }
@@ -78,9 +78,9 @@ Result<void> PlannedMessage::plan_with_loss(encode::WorkerMemory& memory) {
       encode::candidates_for(plan_, costs_of_chunks(header_.size() + kHashBytes), memory);
   plan_.on_device = nullptr;
   known_ = {};
-  CFCK_TRY_ASSIGN(encode::Candidates candidates, std::move(found));
+  CFCK_TRY_ASSIGN(const encode::Candidates candidates, std::move(found));
   if (encode::may_be_of_device(candidates) && plan_chunks(candidates.list.front())) {
-    candidates_ = std::move(candidates);
+    only_ = candidates.list.front();
   }
   return {};
 }
@@ -114,8 +114,8 @@ void PlannedMessage::set_values(const void* values) {
 
 void PlannedMessage::write_header(std::byte* to) const {
   Header coded = header_;
-  coded.codec = candidates_ ? candidates_->list.front().codec : CodecId::kLossless;
-  coded.entropy = candidates_ ? candidates_->list.front().entropy : EntropyId::kRans;
+  coded.codec = only_ ? only_->codec : CodecId::kLossless;
+  coded.entropy = only_ ? only_->entropy : EntropyId::kRans;
   coded.has_table = has_table();
   message::write_header(coded, to);
   if (coded.has_table) {
@@ -129,23 +129,24 @@ Result<bool> PlannedMessage::is_that_of_the_host(std::uint64_t n_payload_bytes,
                                                  ByteView first_values,
                                                  encode::WorkerMemory& memory) {
   const encode::FrameCosts costs = costs_of_chunks(header_.size() + kHashBytes);
-  std::optional<encode::Candidates> candidates = candidates_;
-  if (!candidates) {
+  std::optional<encode::Candidate> only = only_;
+  if (!only) {
     encode::DeviceTensor known;
     known.n_bytes = header_.n_bytes;
     known.known.push_back({0, {first_values.begin(), first_values.end()}});
     plan_.on_device = &known;
     Result<encode::Candidates> found = encode::candidates_for(plan_, costs, memory);
     plan_.on_device = nullptr;
-    CFCK_TRY_ASSIGN(candidates, std::move(found));
-  }
-  if (!encode::may_be_of_device(*candidates)) {
-    return false;
+    CFCK_TRY_ASSIGN(const encode::Candidates candidates, std::move(found));
+    if (!encode::may_be_of_device(candidates)) {
+      return false;
+    }
+    only = candidates.list.front();
   }
   if (has_table()) {
     return payloads_at() + n_payload_bytes + kHashBytes < most_bytes();
   }
-  return encode::is_chosen(plan_, costs, *candidates, n_payload_bytes) &&
+  return encode::is_chosen(plan_, costs, *only, n_payload_bytes) &&
          n_payload_bytes < header_.n_bytes;
 }
 

@@ -73,7 +73,7 @@ class PlannedMessage {
   const std::byte* values() const { return source_.values(); }
   bool tries_device() const { return !chunks_.empty(); }
   // False where candidates are such that the host has to compare them.
-  bool is_for_device() const { return tries_device() && (!may_lose() || candidates_.has_value()); }
+  bool is_for_device() const { return tries_device() && (!may_lose() || only_.has_value()); }
   const std::vector<encode::DeviceChunk>& chunks() const { return chunks_; }
   // Bytes from the start of the message on: of what write_header() writes, of the lengths of
   // payloads, which are 0 where there are none, and of the payloads.
@@ -81,9 +81,7 @@ class PlannedMessage {
   std::uint64_t table_at() const;
   std::uint64_t preamble_at() const;
   std::uint64_t payloads_at() const;
-  ByteView preamble() const {
-    return candidates_ ? candidates_->list.front().preamble() : ByteView();
-  }
+  ByteView preamble() const { return only_ ? only_->preamble() : ByteView(); }
   std::uint64_t most_bytes() const;
   // Bytes of control memory that its chunks take at most, beside those of chunks without loss.
   std::size_t lossy_control_bytes() const;
@@ -104,8 +102,8 @@ class PlannedMessage {
   encode::EncodePlan plan_;
   std::vector<encode::DeviceChunk> chunks_;
   std::optional<codec::DeviceLossyRoom> room_;
-  encode::DeviceTensor known_;                    // of the values, while it is planned
-  std::optional<encode::Candidates> candidates_;  // the only one, where something may be lost
+  encode::DeviceTensor known_;             // of the values, while it is planned
+  std::optional<encode::Candidate> only_;  // where something may be lost
   std::vector<codec::DeviceLossyEncodePlan> lossy_chunks_;
 };
 

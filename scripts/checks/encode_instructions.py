@@ -77,7 +77,7 @@ class Encoder:
         return {"analysed": analysed, "split": wide | found | self.stores()}
 
     def stores(self) -> dict[str, int]:
-        """What is stored of a group: symbols, and raw bits of 5, or of 4, 7, 7 or 10 bits (of F64
+        """Each group stores symbols, and raw bits of 5, or of 4, 7, 7 or 10 bits (of F64
         and F32 six or two words of low bytes, the two of a lane at once). Words that are put
         together of three lanes take three shuffles."""
         if self.name.endswith("lossless_f16"):
@@ -96,7 +96,7 @@ class EncoderCount:
 
     @property
     def instructions(self) -> float:
-        """Of all phases."""
+        """All phases issue so many."""
         return sum(sum(mix.values()) for mix in self.phases.values())
 
     def cycles(self, unit: str) -> float:
@@ -140,12 +140,12 @@ def mix_of(blocks: list[Block], loops: list[Loop], work: Mapping[str, int]) -> M
 
 
 def scaled(mix: Mix, factor: float) -> Mix:
-    """The same, so many times."""
+    """Multiplies a mix."""
     return {name: n * factor for name, n in mix.items()}
 
 
 def split_mix(blocks: list[Block], loops: list[Loop], work: Mapping[str, int]) -> Mix:
-    """Of a group that is split, with its share of those whose symbols are counted."""
+    """A group that is split has this mix, with its share of those whose symbols are counted."""
     usual = mix_of(blocks, loops, work)
     counted = mix_of(blocks, loops, {**work, "symbol counted": 4})
     names = usual.keys() | counted.keys()
@@ -154,8 +154,8 @@ def split_mix(blocks: list[Block], loops: list[Loop], work: Mapping[str, int]) -
 
 
 def coded_mix(blocks: list[Block], loops: list[Loop], is_direct: bool) -> Mix:
-    """Of a group whose four lane sets are coded, by two warps. Codec direct finds its tables by an
-    address that is looked up."""
+    """A group whose four lane sets are coded by two warps has this mix. Codec direct finds its
+    tables by an address that is looked up."""
     n_steps = CODED_GROUPS * CODED_SETS
     entries = "wide load" if is_direct else "entry"
     work = {"halfword": n_steps, entries: n_steps, "bits counted": 2 * n_steps}
@@ -164,7 +164,8 @@ def coded_mix(blocks: list[Block], loops: list[Loop], is_direct: bool) -> Mix:
 
 
 def copied_mix(blocks: list[Block], loops: list[Loop], encoder: Encoder) -> Mix:
-    """Of a group that is copied. Codec direct does not know which memory it copies from."""
+    """A group that is copied has this mix. Codec direct does not know which memory it copies
+    from."""
     opcode = "LD.E" if encoder.is_direct else "LDG.E"
     mixes = []
     for loop in loops:

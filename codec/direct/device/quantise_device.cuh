@@ -93,7 +93,7 @@ CFCK_DEVICE GroupCode code_of_group(const std::int32_t (&indices)[kLaneValues], 
     for (unsigned t = 0; t < kLaneValues; ++t) {
       sum += magnitudes[t] < limit ? magnitudes[t] : limit;
     }
-    return is_small ? simt::warp_sum(static_cast<std::uint32_t>(sum)) : warp_sum_64(sum);
+    return is_small ? simt::warp_sum(static_cast<std::uint32_t>(sum)) : simt::warp_sum_64(sum);
   };
   code.scale_bin =
       static_cast<std::uint16_t>(bin_of_mean(sum_below(limit_of(sum_below(UINT32_MAX), n)), n));

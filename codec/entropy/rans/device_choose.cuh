@@ -43,18 +43,15 @@ struct DeviceTableChoice {
   std::uint64_t explicit_places = 0;  // a bit each
 };
 
-CFCK_DEVICE std::uint64_t warp_sum_64(std::uint64_t value) {
-  return simt::warp_reduce(value, [](std::uint64_t a, std::uint64_t b) { return a + b; });
-}
-
 CFCK_DEVICE std::uint64_t device_coded_cost(std::uint32_t count, std::uint32_t frequency,
                                             const std::uint32_t* costs) {
-  return warp_sum_64(std::uint64_t{count} * costs[frequency]);
+  return simt::warp_sum_64(std::uint64_t{count} * costs[frequency]);
 }
 
 CFCK_DEVICE std::uint64_t device_min_cost(std::uint32_t count, const std::uint32_t* costs) {
-  const std::uint64_t total = warp_sum_64(count);
-  const std::uint64_t saved = warp_sum_64(count == 0 ? 0 : count * rounded_log(count, 1, costs));
+  const std::uint64_t total = simt::warp_sum_64(count);
+  const std::uint64_t saved =
+      simt::warp_sum_64(count == 0 ? 0 : count * rounded_log(count, 1, costs));
   const std::uint64_t all = total == 0 ? 0 : total * rounded_log(total, 0, costs);
   return all > saved ? all - saved : 0;
 }
@@ -70,7 +67,7 @@ CFCK_DEVICE unsigned first_of_largest(std::uint64_t number, bool holds) {
 // the static table. Requires: some count is not zero.
 CFCK_DEVICE std::uint32_t device_fitted(std::uint32_t count, std::uint32_t used,
                                         const std::uint32_t* costs) {
-  const std::uint64_t total = warp_sum_64(count);
+  const std::uint64_t total = simt::warp_sum_64(count);
   const auto share = static_cast<std::uint32_t>(std::uint64_t{count} * kRansTotal / total);
   std::uint32_t fitted = used == 0 ? 0 : share == 0 ? 1 : share;
   std::uint32_t sum = simt::warp_sum(fitted);

@@ -24,7 +24,7 @@ struct Frames {
     std::exclusive_scan(lengths.begin(), lengths.end(), begins.begin(), begin);
   }
 
-  // What is known before the last of them is done: the lengths of all others, and where the first
+  // Before the last of them is done these are known: the lengths of all others, and where the first
   // and every step-th one begin.
   std::vector<DeviceFramePlace> known(std::size_t step) const {
     std::vector<DeviceFramePlace> places(lengths.size());
