@@ -1,7 +1,8 @@
 # The libraries users link: cfck::cfck is everything. cfck::decode is for programs that only read and
 # needs zstd, xxHash and threads; where libraries are shared there is one, which both names stand for.
 set(cfck_decode_objects cfck_base cfck_codec_decode cfck_spectral_decode cfck_registry_decode
-  cfck_cuda_host cfck_message_decode cfck_gradients_decode cfck_embeddings_decode cfck_format_decode)
+  cfck_cuda_host cfck_device_code_build cfck_message_decode cfck_gradients_decode
+  cfck_embeddings_decode cfck_format_decode)
 set(cfck_encode_objects cfck_codec_encode cfck_spectral_encode cfck_registry_encode cfck_encode
   cfck_message_encode cfck_gradients_encode cfck_embeddings_encode cfck_format_encode cfck_calibration cfck_interop cfck_model)
 

@@ -48,7 +48,7 @@ Result<void> CudaDevice::prepare() {
   if (10 * major + minor < kOldestCapability) {
     return unsupported("the device cuda:" + std::to_string(number_) + " has compute capability " +
                        std::to_string(major) + "." + std::to_string(minor) +
-                       ", and decoding needs 7.5");
+                       ", and cfck needs 7.5");
   }
   CFCK_TRY(check(driver_,
                  driver_.DeviceGetAttribute(&n_multiprocessors, kMultiprocessorCount, device),

@@ -18,11 +18,8 @@ using DeviceCodeEntry = const char* (*)(const char* build, DeviceCode* code);
 inline constexpr const char* kDeviceCodeEntry = "cfck_device_code";
 inline constexpr const char* kDeviceCodeFile = "libcfck_cuda.so";
 
-// To be raised when a parameter of a kernel or a structure it reads changes.
-inline constexpr int kDeviceInterface = 5;
-
-// Returns what the library and its device code must have in common: the version, the interface, and
-// the sizes of the structures that kernels read.
+// Returns what the library and its device code must have in common: the version, and a hash of the
+// sources that kernels are made of (cuda/CMakeLists.txt).
 const char* device_code_build();
 
 // Errors: kUnsupported, where the build has no device code or one of another build. Thread-safe.

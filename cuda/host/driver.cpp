@@ -83,7 +83,7 @@ Result<void> check_version(const Driver& driver) {
   }
   if (version < kOldestDriver) {
     return unsupported("the driver for NVIDIA devices supports CUDA " + version_text(version) +
-                       ", and decoding needs " + version_text(kOldestDriver) +
+                       ", and cfck needs " + version_text(kOldestDriver) +
                        ": install a driver of the series 580 or newer");
   }
   return {};

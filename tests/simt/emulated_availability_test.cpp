@@ -31,8 +31,8 @@ TEST_F(EmulatedAvailability, SaysWhyNot) {
   EXPECT_EXIT(tell("", 1), done, "no device cuda:1; this process sees 1");
   EXPECT_EXIT(tell("", -1), done, "no device cuda:-1");
   EXPECT_EXIT(tell("devices=0", 0), done, "has no NVIDIA device");
-  EXPECT_EXIT(tell("version=12080", 0), done, "CUDA 12.8, and decoding needs 13.0.*series 580");
-  EXPECT_EXIT(tell("capability=70", 0), done, "capability 7.0, and decoding needs 7.5");
+  EXPECT_EXIT(tell("version=12080", 0), done, "CUDA 12.8, and cfck needs 13.0.*series 580");
+  EXPECT_EXIT(tell("capability=70", 0), done, "capability 7.0, and cfck needs 7.5");
   EXPECT_EXIT(tell("fail=DriverGetVersion:1:2", 0), done, "cannot tell its version.*error 2");
   EXPECT_EXIT(tell("fail=Init:1:999", 0), done, "the driver cannot start.*999");
   EXPECT_EXIT(tell("fail=DevicePrimaryCtxRetain:1:2", 0), done, "cannot use the device.*memory");
@@ -52,6 +52,16 @@ TEST_F(EmulatedAvailability, WithoutADriver) {
         tell("", 0);
       },
       done, "has no function");
+}
+
+TEST_F(EmulatedAvailability, DeviceCodeOfAnotherBuildIsRefused) {
+  const testing::ExitedWithCode done(0);
+  EXPECT_EXIT(
+      {
+        ::setenv("CFCK_ADAPTER_PATH", CFCK_OTHER_CODE_FOLDER, 1);
+        tell("", 0);
+      },
+      done, "is of another build .cfck 0.7.9, device code of another build. than this one");
 }
 
 TEST_F(EmulatedAvailability, AForkedChildIsToldToSpawn) {

@@ -39,6 +39,7 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/host/device_code.hpp"
 #include "cuda/host/driver.hpp"
 #include "device/batches.hpp"
 #include "tests/simt/fake_kernels.hpp"
@@ -177,6 +178,12 @@ std::int64_t now_ns() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Whether an image is one of fake_code.cpp, and made from other sources than these kernels.
+bool is_of_another_build(const void* image) {
+  const auto* const build = static_cast<const char*>(image);
+  return std::strncmp(build, "cfck ", 5) == 0 && std::strcmp(build, device_code_build()) != 0;
+}
+
 bool is_timed() { return settings().copy_gbps > 0; }
 
 // Work that begins when its stream is ready, and not before.
@@ -310,6 +317,9 @@ FAKE(CtxPopCurrent_v2, DriverContext*) {
 }
 FAKE(ModuleLoadData, DriverModule* module, const void* image) {
   BEGIN(ModuleLoadData)
+  if (is_of_another_build(image)) {
+    return 200;  // an invalid image
+  }
   *module = reinterpret_cast<DriverModule>(const_cast<void*>(image));
   return 0;
 }

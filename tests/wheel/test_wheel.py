@@ -173,7 +173,7 @@ def test_the_device_code_is_of_this_version(device_code):
     entry = ctypes.CDLL(str(device_code)).cfck_device_code
     entry.restype = ctypes.c_char_p
     build = entry(b"none", None).decode()
-    assert build.startswith(f"cfck {cfck.__version__}, device interface ")
+    assert build.startswith(f"cfck {cfck.__version__}, device code ")
     assert "device code" not in (cfck.cuda.why_not(0) or "")
 
 
