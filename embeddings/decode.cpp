@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/overlap.hpp"
 #include "base/run_guarded.hpp"
 #include "codec/common/bit_strings.hpp"
 #include "codec/common/id_buckets.hpp"
@@ -306,6 +307,9 @@ Result<void> decode_rows(ByteView packet, std::span<const DecodedRows> batches,
                          RowWorkspace& workspace) {
   return detail::run_guarded([&]() -> Result<void> {
     CFCK_TRY_ASSIGN(const embeddings::Packet parts, embeddings::verify_packet(packet));
+    for (const DecodedRows& batch : batches) {
+      CFCK_TRY(check_apart(batch.values, packet, "the packet"));
+    }
     return embeddings::PacketDecoder(parts, batches, RowMemory::of(workspace)).decode();
   });
 }

@@ -11,6 +11,7 @@
 
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
+#include "base/overlap.hpp"
 #include "base/run_guarded.hpp"
 #include "codec/common/bit_strings.hpp"
 #include "codec/common/id_buckets.hpp"
@@ -448,6 +449,10 @@ Result<std::uint64_t> encode_rows(std::span<const RowBatch> batches,
       return invalid_argument("the packet may take " + std::to_string(most) +
                               " bytes, and there is space for " + std::to_string(out.size()) +
                               "; ask max_row_packet_bytes()");
+    }
+    for (const RowBatch& batch : batches) {
+      CFCK_TRY(check_apart(out.first(most), batch.values, "the rows"));
+      CFCK_TRY(check_apart(out.first(most), std::as_bytes(batch.keys), "the keys"));
     }
     return embeddings::PacketEncoder(batches, options, out, RowMemory::of(workspace)).encode();
   });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/overlap.hpp"
 #include "base/run_guarded.hpp"
 #include "gradients/layout.hpp"
 #include "gradients/rescale.hpp"
@@ -152,6 +153,8 @@ Result<void> decode_gradients(ByteView packet, std::span<std::uint32_t> indices,
                               " values, and there is space for " + std::to_string(indices.size()) +
                               " indices and " + std::to_string(values.size()) + " values");
     }
+    CFCK_TRY(check_apart(std::as_bytes(indices), packet, "the packet"));
+    CFCK_TRY(check_apart(std::as_bytes(values), packet, "the packet"));
     return gradients::decode(parts, indices, values, GradientMemory::of(workspace).messages);
   });
 }
@@ -160,6 +163,9 @@ Result<void> add_gradients(ByteView packet, float weight, std::span<const std::s
                            GradientWorkspace& workspace) {
   return detail::run_guarded([&]() -> Result<void> {
     CFCK_TRY_ASSIGN(const gradients::Packet parts, gradients::verify_packet(packet));
+    for (const std::span<float> tensor : tensors) {
+      CFCK_TRY(check_apart(std::as_bytes(tensor), packet, "the packet"));
+    }
     return gradients::add(parts, weight, tensors, GradientMemory::of(workspace));
   });
 }

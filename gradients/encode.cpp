@@ -8,6 +8,7 @@
 
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
+#include "base/overlap.hpp"
 #include "base/run_guarded.hpp"
 #include "gradients/layout.hpp"
 #include "gradients/rescale.hpp"
@@ -231,6 +232,10 @@ Result<std::uint64_t> encode_gradients(std::span<const SparseTensor> tensors,
       return invalid_argument("the packet has " + std::to_string(n_values) +
                               " values, and there is space for " + std::to_string(decoded.size()) +
                               " decoded ones");
+    }
+    for (const SparseTensor& tensor : tensors) {
+      CFCK_TRY(check_apart(out.first(most), std::as_bytes(tensor.indices), "the indices"));
+      CFCK_TRY(check_apart(out.first(most), std::as_bytes(tensor.values), "the values"));
     }
     return gradients::PacketEncoder(tensors, options, out, decoded, GradientMemory::of(workspace))
         .encode();

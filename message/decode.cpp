@@ -1,5 +1,6 @@
 #include "base/bytes.hpp"
 #include "base/hashing/hashing.hpp"
+#include "base/overlap.hpp"
 #include "base/run_guarded.hpp"
 #include "cfck/message.hpp"
 #include "message/chunk_decode.hpp"
@@ -25,8 +26,8 @@ Result<Verified> verify(ByteView message) {
     const ByteView bytes = message.first(message.size() - kHashBytes);
     if (tiled_hash64(bytes) != load<std::uint64_t>(message.data() + bytes.size())) {
       return wrong_checksum(
-                 "the checksum of the message is wrong: it was cut, or changed after it was "
-                 "written; receive it again")
+                 "the checksum of the message is wrong: it was cut or changed after it was "
+                 "written, or other bytes follow it; receive it again, and give its bytes alone")
           .at_byte(bytes.size());
     }
     CFCK_TRY_ASSIGN(const Header header, read_header(bytes));
@@ -84,6 +85,7 @@ Result<void> decode(ByteView bytes, MutableBytes out, codec::Scratch& scratch) {
                             " decoded bytes, and there is space for " + std::to_string(out.size()) +
                             "; ask message_info()");
   }
+  CFCK_TRY(check_apart(out, bytes, "the message"));
   return message.header.has_table ? decode_chunks(message, scratch, out)
                                   : decode_one_chunk(message, scratch, out);
 }

@@ -6,6 +6,7 @@
 #include "base/bytes.hpp"
 #include "base/device.hpp"
 #include "base/hashing/hashing.hpp"
+#include "base/overlap.hpp"
 #include "base/run_guarded.hpp"
 #include "cfck/io.hpp"
 #include "cfck/message.hpp"
@@ -155,6 +156,7 @@ Result<std::uint64_t> encode(const TensorView& tensor, const MessageOptions& opt
                             " bytes, and there is space for " + std::to_string(out.size()) +
                             "; ask max_message_bytes()");
   }
+  CFCK_TRY(check_apart(out.first(raw_message_bytes(header)), tensor.data, "the tensor"));
   if (header.n_elems == 0 || choice.codec == CodecChoice::kRaw) {
     return write_raw(header, tensor.data, out);
   }

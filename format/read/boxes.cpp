@@ -3,17 +3,23 @@
 #include <utility>
 #include <vector>
 
+#include "base/overlap.hpp"
+
 namespace cfck::format {
 
 Error wrong_call(std::string message, const std::string& record) {
   return invalid_argument(std::move(message)).in_record(record);
 }
 
-Result<void> check_out(const Record& record, std::uint64_t expected_bytes, MutableBytes out) {
+Result<void> check_out(const OpenFile& file, const Record& record, std::uint64_t expected_bytes,
+                       MutableBytes out) {
   if (out.size() != expected_bytes) {
     return wrong_call("the memory to read into has " + std::to_string(out.size()) +
                           " bytes; the values need " + std::to_string(expected_bytes),
                       record.name);
+  }
+  if (auto apart = check_apart(out, file.source->mapped(), "the file"); !apart) {
+    return std::move(apart).error().in_record(record.name);
   }
   return {};
 }

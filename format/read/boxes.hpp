@@ -14,8 +14,9 @@ namespace cfck::format {
 // kInvalidArgument for a record.
 Error wrong_call(std::string message, const std::string& record);
 
-// kInvalidArgument unless `out` has the bytes of the values.
-Result<void> check_out(const Record& record, std::uint64_t expected_bytes, MutableBytes out);
+// kInvalidArgument unless `out` has the bytes of the values, and none of a file in memory.
+Result<void> check_out(const OpenFile& file, const Record& record, std::uint64_t expected_bytes,
+                       MutableBytes out);
 
 // Returns the bytes of `count` elements from `first` on, which must not start inside a byte.
 Result<std::uint64_t> range_bytes(const Record& record, std::uint64_t first, std::uint64_t count);

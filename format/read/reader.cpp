@@ -207,7 +207,7 @@ Result<void> Reader::read_many(std::span<const ReadRequest> requests,
         total_bytes = ~std::uint64_t{0};
       }
       CFCK_TRY(file.check_decoded_bytes(total_bytes, record.name));
-      CFCK_TRY(check_out(record, record.decoded_bytes, request.out));
+      CFCK_TRY(check_out(file, record, record.decoded_bytes, request.out));
     }
     ReadPlan plan(file, progress);
     // Records that others can be copied from come first.
@@ -229,7 +229,7 @@ Result<void> Reader::read_elements(const Record& asked, std::uint64_t first_elem
     const Record& record = *own;
     CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, range_bytes(record, first_elem, n_elems));
     CFCK_TRY(file.check_decoded_bytes(n_bytes, record.name));
-    CFCK_TRY(check_out(record, n_bytes, out));
+    CFCK_TRY(check_out(file, record, n_bytes, out));
     if (n_elems == 0) {
       return {};
     }
@@ -250,7 +250,7 @@ Result<void> Reader::read_slice(const Record& asked, std::span<const std::uint64
     CFCK_TRY_ASSIGN(const std::uint64_t count, n_elems(shape));
     CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, range_bytes(record, 0, count));
     CFCK_TRY(file.check_decoded_bytes(n_bytes, record.name));
-    CFCK_TRY(check_out(record, n_bytes, out));
+    CFCK_TRY(check_out(file, record, n_bytes, out));
     if (count == 0) {
       return {};
     }

@@ -261,8 +261,8 @@ class CFCK_API Encoder {
   // message stays on the device. `values` has the bytes of the tensor, contiguous and aligned
   // to an element; `out` has max_message_bytes() and does not overlap them. All memory must stay,
   // and values must not change, until finish() has returned. May be called again after finish().
-  // Errors: kInvalidArgument for memory or a stream of another device, memory that is too small,
-  // and for a second call; kIo and kOutOfMemory of the driver.
+  // Errors: kInvalidArgument for memory or a stream of another device, memory that is too small, an
+  // `out` that overlaps the values, and for a second call; kIo and kOutOfMemory of the driver.
   Result<void> enqueue(const void* values, void* out, void* workspace, MutableBytes staging,
                        Stream stream);
   // Does so for several messages: `values` of each tensor, `out` of out_bytes().

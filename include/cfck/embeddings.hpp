@@ -64,7 +64,8 @@ CFCK_API Result<std::uint64_t> max_row_packet_bytes(std::span<const RowBatch> ba
 // Encodes the batches into `out`, which has at least max_row_packet_bytes(), and returns the length
 // of the packet. Equal calls give equal bytes. Errors: those of max_row_packet_bytes();
 // kInvalidArgument for an error that is negative or not finite, for rows with equal keys that
-// differ, for a rate that is not positive and for an `out` that is too small; kOutOfMemory.
+// differ, for a rate that is not positive and for an `out` that is too small or overlaps the
+// batches; kOutOfMemory.
 CFCK_API Result<std::uint64_t> encode_rows(std::span<const RowBatch> batches,
                                            const RowPacketOptions& options, MutableBytes out,
                                            RowWorkspace& workspace);
@@ -91,8 +92,9 @@ struct DecodedRows {
 
 // Verifies and decodes a packet. Errors, with the byte of the packet where something is wrong:
 // kTruncated, kCorrupt, kChecksum, kUnsupported; kInvalidArgument for another number of batches,
-// for memory or keys of another size, and for keys that are not those of the packet, as far as
-// their number of different ones tells; kOutOfMemory. After an error the contents are unspecified.
+// for memory or keys of another size, for memory that overlaps the packet, and for keys that are
+// not those of the packet, as far as their number of different ones tells; kOutOfMemory. After an
+// error the contents are unspecified.
 CFCK_API Result<void> decode_rows(ByteView packet, std::span<const DecodedRows> batches,
                                   RowWorkspace& workspace);
 

@@ -65,7 +65,8 @@ CFCK_API Result<std::uint64_t> max_gradient_packet_bytes(std::span<const SparseT
 // those of all tensors one after the other: what was lost is to be sent later. Equal calls give
 // equal bytes. Errors: kInvalidArgument for indices that do not ascend or are not below n_elems,
 // for other numbers of values than of indices, for a value_error that is negative or not finite,
-// and for an `out` or `decoded` of the wrong size; kLimitExceeded; kOutOfMemory.
+// and for an `out` or `decoded` of the wrong size, or an `out` that overlaps the tensors;
+// kLimitExceeded; kOutOfMemory.
 CFCK_API Result<std::uint64_t> encode_gradients(std::span<const SparseTensor> tensors,
                                                 const GradientPacketOptions& options,
                                                 MutableBytes out, std::span<float> decoded,
@@ -77,13 +78,14 @@ CFCK_API Result<std::vector<SparseShape>> gradient_packet_shapes(ByteView packet
 // Verifies and decodes a packet: indices and values of all tensors, one after the other. Both spans
 // have as many places as gradient_packet_shapes() counts values. Errors, with the byte of the
 // packet where something is wrong: kTruncated, kCorrupt, kChecksum, kUnsupported; kInvalidArgument
-// for spans of another size; kOutOfMemory. After an error their contents are unspecified.
+// for spans of another size, and those that overlap the packet; kOutOfMemory. After an error their
+// contents are unspecified.
 CFCK_API Result<void> decode_gradients(ByteView packet, std::span<std::uint32_t> indices,
                                        std::span<float> values, GradientWorkspace& workspace);
 
 // Verifies a packet, and adds `weight` times its values to the tensors that it is of. Nothing is
 // added after an error: those of decode_gradients(), and kInvalidArgument for tensors of other
-// sizes than those of the packet.
+// sizes than those of the packet, and those that overlap it.
 CFCK_API Result<void> add_gradients(ByteView packet, float weight,
                                     std::span<const std::span<float>> tensors,
                                     GradientWorkspace& workspace);

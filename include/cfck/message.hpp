@@ -80,9 +80,8 @@ CFCK_API Result<std::uint64_t> max_message_bytes(const MessageOptions& options, 
 // behind the message is unspecified. Equal calls give equal bytes, as for files. Errors:
 // kInvalidArgument for options that contradict themselves, a maximum error for a dtype without one,
 // learned steps that do not fit the tensor, data of another length than dtype and shape have, and
-// an `out` that is too small; kUnsupported for codec spectral without learned steps, an unknown
-// dtype and memory that is not the host's; kLimitExceeded;
-// kOutOfMemory.
+// an `out` that is too small or overlaps the tensor; kUnsupported for codec spectral without
+// learned steps, an unknown dtype and memory that is not the host's; kLimitExceeded; kOutOfMemory.
 CFCK_API Result<std::uint64_t> encode_message(const TensorView& tensor,
                                               const MessageOptions& options, MutableBytes out,
                                               MessageWorkspace& workspace);
@@ -94,7 +93,8 @@ CFCK_API Result<MessageInfo> message_info(ByteView bytes);
 // Verifies and decodes a message into `out`, which has exactly MessageInfo::n_bytes bytes and does
 // not overlap the message. On error the contents of `out` are unspecified. Errors, with the byte of
 // the message where something is wrong: kTruncated, kCorrupt, kChecksum, kUnsupported; and without
-// one kInvalidArgument for an `out` of another size, kOutOfMemory.
+// one kInvalidArgument for an `out` of another size or one that overlaps the message,
+// kOutOfMemory.
 CFCK_API Result<void> decode_message(ByteView message, MutableBytes out,
                                      MessageWorkspace& workspace);
 

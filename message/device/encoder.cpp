@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/overlap.hpp"
 #include "base/run_guarded.hpp"
 #include "cfck/cuda.hpp"
 #include "cuda/host/cuda_device.hpp"
@@ -173,6 +174,8 @@ Result<void> Encoder::Impl::check(std::span<const void* const> values, const voi
         0) {
       return invalid_argument(what + " is not aligned to its elements");
     }
+    const ByteView read(static_cast<const std::byte*>(values[i]), message.value_bytes());
+    CFCK_TRY(check_apart({static_cast<const std::byte*>(to), out_bytes}, read, what.c_str()));
   }
   if (out_bytes != 0) {
     CFCK_TRY(check_memory(device, to, "the memory for the message"));

@@ -225,6 +225,25 @@ TEST(RowPacket, RefusesOptionsAndMemoryThatDoNotFit) {
             ErrorCode::kInvalidArgument);
 }
 
+TEST(RowPacket, RefusesResultsThatOverlapWhatIsRead) {
+  const Rows batch = looked_up(popular_ids(10, 5, 1), 4, 2, 0.01);
+  std::vector<std::byte> memory(5000);
+  std::copy(batch.values.begin(), batch.values.end(), memory.begin());
+  const std::size_t n_values = batch.values.size();
+  RowBatch view = batch.view();
+  view.values = std::span(memory).first(n_values);
+  RowWorkspace workspace;
+  EXPECT_EQ(encode_rows(std::span(&view, 1), {}, memory, workspace).error().code,
+            ErrorCode::kInvalidArgument);
+  const MutableBytes apart = std::span(memory).subspan(n_values);
+  const std::uint64_t n_bytes = encode_rows(std::span(&view, 1), {}, apart, workspace).value();
+  const DecodedRows over{std::span(memory).subspan(1, n_values)};
+  const DecodedRows beside{std::span(memory).first(n_values)};
+  EXPECT_EQ(decode_rows(apart.first(n_bytes), std::span(&over, 1), workspace).error().code,
+            ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(decode_rows(apart.first(n_bytes), std::span(&beside, 1), workspace));
+}
+
 TEST(RowPacket, RefusesKeysOfOtherRows) {
   Rows batch = looked_up(popular_ids(100, 30, 1), 4, 2, 0.01);
   const auto ids = popular_ids(100, 30, 1);

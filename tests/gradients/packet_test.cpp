@@ -211,6 +211,29 @@ TEST(GradientPacket, WrongCalls) {
             ErrorCode::kInvalidArgument);
 }
 
+TEST(GradientPacket, ResultsMustNotOverlapWhatIsRead) {
+  std::vector<float> memory(1000, 1.0F);
+  const std::vector<std::uint32_t> indices = {1};
+  const SparseTensor tensor{10, indices, std::span(memory).first(1)};
+  GradientWorkspace workspace;
+  std::vector<float> decoded(1);
+  const MutableBytes out = std::as_writable_bytes(std::span(memory));
+  EXPECT_EQ(encode_gradients({&tensor, 1}, {}, out, decoded, workspace).error().code,
+            ErrorCode::kInvalidArgument);
+  const MutableBytes apart = out.subspan(sizeof(float));
+  const std::uint64_t n_bytes =
+      encode_gradients({&tensor, 1}, {}, apart, decoded, workspace).value();
+  const ByteView packet = apart.first(n_bytes);
+  std::vector<std::uint32_t> found(1);
+  EXPECT_EQ(
+      decode_gradients(packet, found, std::span(memory).subspan(1, 1), workspace).error().code,
+      ErrorCode::kInvalidArgument);
+  const std::span<float> target = std::span(memory).subspan(1, 10);
+  EXPECT_EQ(add_gradients(packet, 1, {&target, 1}, workspace).error().code,
+            ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(decode_gradients(packet, found, std::span(memory).first(1), workspace));
+}
+
 Result<void> decode_any(ByteView packet) {
   const GuardedBytes bytes(std::vector<std::byte>(packet.begin(), packet.end()));
   CFCK_TRY_ASSIGN(const std::vector<SparseShape> shapes, gradient_packet_shapes(bytes.bytes()));

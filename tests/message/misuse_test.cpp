@@ -83,6 +83,34 @@ TEST(MessageMisuse, TensorsAndMemory) {
   EXPECT_EQ(decode_error(message, 400).message, "no error");
 }
 
+TEST(MessageMisuse, ResultsThatOverlapWhatIsRead) {
+  const MessageOptions options;
+  const Tensor tensor(DType::kF32, {100}, Pattern::kGaussian);
+  const std::uint64_t most = max_message_bytes(options, DType::kF32, {100}).value();
+  Bytes memory(2 * most);
+  MessageWorkspace workspace;
+  const auto encode_at = [&](std::size_t out_at) {
+    const std::size_t values_at = most;
+    std::copy(tensor.bytes.begin(), tensor.bytes.end(), memory.data() + values_at);
+    const TensorView values{DType::kF32, {100}, ByteView(memory).subspan(values_at, 400), {}};
+    return encode_message(values, options, MutableBytes(memory).subspan(out_at, most), workspace);
+  };
+  EXPECT_TRUE(encode_at(0));
+  for (const std::size_t at : {std::size_t{1}, most - 1, most}) {
+    EXPECT_EQ(encode_at(at).error().code, ErrorCode::kInvalidArgument) << at;
+    EXPECT_NE(encode_at(at).error().message.find("overlaps the tensor"), std::string::npos);
+  }
+  const Bytes message = encode(tensor);
+  const auto decode_at = [&](std::size_t out_at) {
+    std::copy(message.begin(), message.end(), memory.begin());
+    return decode_message(ByteView(memory).first(message.size()),
+                          MutableBytes(memory).subspan(out_at, 400), workspace);
+  };
+  EXPECT_TRUE(decode_at(message.size()));
+  EXPECT_EQ(decode_at(message.size() - 1).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(decode_at(0).error().code, ErrorCode::kInvalidArgument);
+}
+
 // Messages of every kind.
 std::vector<Bytes> messages() {
   MessageOptions lossy;

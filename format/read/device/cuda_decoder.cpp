@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "base/overlap.hpp"
 #include "base/run_guarded.hpp"
 #include "cfck/cuda.hpp"
 #include "cuda/host/cuda_device.hpp"
@@ -56,7 +57,7 @@ Result<void> add_box(const OpenFile& file, const Record& record, const Read& rea
   CFCK_TRY_ASSIGN(const Shape shape, format::box_shape(record, read.starts, read.stops));
   CFCK_TRY_ASSIGN(const std::uint64_t count, n_elems(shape));
   CFCK_TRY_ASSIGN(const std::uint64_t n_bytes, format::range_bytes(record, 0, count));
-  CFCK_TRY(format::check_out(record, n_bytes, read.out));
+  CFCK_TRY(format::check_out(file, record, n_bytes, read.out));
   if (count == 0) {
     return {};
   }
@@ -94,7 +95,7 @@ Result<std::vector<const Record*>> check_reads(const OpenFile& file, std::span<c
     CFCK_TRY_ASSIGN(records.emplace_back(), format::own_readable(file, *read.record));
     const Record& record = *records.back();
     if (!is_box(read)) {
-      CFCK_TRY(format::check_out(record, record.decoded_bytes, read.out));
+      CFCK_TRY(format::check_out(file, record, record.decoded_bytes, read.out));
     }
     CFCK_TRY(check_alignment(record, read.out.data()));
     total_bytes += std::min<std::uint64_t>(read.out.size(), ~std::uint64_t{0} - total_bytes);
@@ -131,7 +132,11 @@ Result<Decoder> Decoder::plan(const Reader& reader, std::span<const Read> reads,
     CFCK_TRY_ASSIGN(const std::vector<const Record*> records, check_reads(file, reads));
     auto impl = std::make_unique<Impl>(file, *on, device, std::move(options));
     CFCK_TRY(add_reads(file, reads, records, impl->load));
+    const std::byte* const bytes = file.source->on_device({DeviceKind::kCuda, device});
     for (const Read& read : reads) {
+      if (bytes != nullptr) {
+        CFCK_TRY(check_apart(read.out, {bytes, file.source->size()}, "the file"));
+      }
       if (!read.out.empty()) {
         impl->outputs.push_back(read.out.data());
       }

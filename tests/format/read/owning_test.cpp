@@ -71,6 +71,18 @@ TEST(OwningReader, TakesASource) {
             ErrorCode::kInvalidArgument);
 }
 
+TEST(OwningReader, DoesNotReadIntoTheFile) {
+  Bytes memory = sample_file();
+  const auto reader = take(Reader::open(std::make_unique<MemorySource>(memory)));
+  const Record& raw = *reader.find("raw");
+  const MutableBytes over = MutableBytes(memory).first(raw.decoded_bytes);
+  const ReadRequest request{&raw, over};
+  EXPECT_EQ(code_of(reader.read(raw, over)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of(reader.read_many({&request, 1})), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of(reader.read_elements(raw, 1, 9, over.first(9))), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(memory, sample_file());
+}
+
 TEST(OwnedTensor, EmptyTensorsAndViewsAreRead) {
   const OpenFile file(sample_file());
   const OwnedTensor empty = take(file->read("empty"));

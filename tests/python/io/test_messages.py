@@ -156,6 +156,27 @@ def test_misuse():
         cfck.decode_message("text")
 
 
+def test_memory_of_the_caller_that_overlaps():
+    memory = np.zeros(3000, np.uint8)
+    array = memory[800:1200].view(np.float32)
+    array[:] = weights(100)
+    message = cfck.encode_message(array)
+    for begin in (380, 800, 1199):
+        with pytest.raises(cfck.InvalidArgumentError, match="overlaps the tensor"):
+            cfck.encode_message(array, out=memory[begin : begin + 500])
+    assert cfck.encode_message(array, out=memory[376:]) == len(message)  # 424 bytes at the most
+    turned = array[::-1]  # is copied before
+    assert cfck.encode_message(turned, out=memory[800:1300]) > 0
+    memory[: len(message)] = np.frombuffer(message, np.uint8)
+    with pytest.raises(cfck.InvalidArgumentError, match="overlaps the message"):
+        cfck.decode_message(memory[: len(message)], out=memory[4:404].view(np.float32))
+    data = cfck.compress(weights(100))
+    memory[: len(data)] = np.frombuffer(data, np.uint8)
+    with pytest.raises(cfck.InvalidArgumentError, match="overlaps the file"):
+        cfck.decompress(memory[: len(data)], out=memory[:400].view(np.float32))
+    assert bytes(memory[: len(data)]) == data
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -44,6 +44,7 @@ class MessageOnDevice {
                             {staging, encoder_.staging_bytes()}, {0, nullptr});
   }
   cuda::Encoder& encoder() { return encoder_; }
+  const DeviceMemory& out() const { return out_; }
 
  private:
   MessageOnDevice(cuda::Encoder encoder, std::uint64_t most_bytes)
@@ -272,6 +273,7 @@ TEST(DeviceEncodeMessage, RefusesWrongCalls) {
   expect_ok(message.enqueue(values));
   EXPECT_EQ(message.enqueue(values).error().code, ErrorCode::kInvalidArgument);
   EXPECT_TRUE(message.encoder().finish());
+  EXPECT_EQ(message.enqueue(message.out()).error().code, ErrorCode::kInvalidArgument);
   expect_ok(message.enqueue(values));  // and is not finished
   const std::vector<NamedTensor> two = {tensor, tensor};
   ManyOnDevice many(two);

@@ -1,0 +1,30 @@
+// Memory that must not be that of something else.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/names/detail.hpp"
+#include "cfck/status.hpp"
+#include "cfck/tensor.hpp"
+
+namespace cfck::detail {
+
+inline bool overlap(ByteView a, ByteView b) noexcept {
+  // Of pointers into different objects only std::less knows which comes first.
+  const std::less<const std::byte*> is_before;
+  return !a.empty() && !b.empty() && is_before(a.data(), b.data() + b.size()) &&
+         is_before(b.data(), a.data() + a.size());
+}
+
+// Refuses memory for a result where it overlaps what is still to be read for that result, which
+// would be changed meanwhile. `read` names it, as "the tensor". Errors: kInvalidArgument.
+inline Result<void> check_apart(ByteView out, ByteView in, const char* read) {
+  if (overlap(out, in)) {
+    return invalid_argument("the memory for the result overlaps " + std::string(read) +
+                            ", which would change while it is read; give other memory");
+  }
+  return {};
+}
+
+}  // namespace cfck::detail
