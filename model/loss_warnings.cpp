@@ -75,7 +75,7 @@ void warn_of_errors(std::span<const LossyTensor> lossy, const EncodeOptions& opt
   }
   if (worst == nullptr && !(all.nmse() > kMaxNmse)) return;
   std::string text = "the errors are " + decibels(all.nmse()) + " of the values";
-  if (worst != nullptr) {
+  if (worst != nullptr && !worst->name.empty()) {  // it may be the only one, without a name
     text = counted(n_beyond, "tensor has", "tensors have") +
            " errors above -10 dB of the values, '" + escaped(worst->name) + "' the most, " +
            decibels(squares_of(*worst).nmse()) + " (all together " + decibels(all.nmse()) + ")";

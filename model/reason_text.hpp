@@ -23,7 +23,7 @@ inline std::string_view reason_text(LosslessReason reason) {
     case LosslessReason::kNearZero:
       return "root mean square below the maximum error";
     case LosslessReason::kConstant:
-      return "all values are equal or nearly equal";
+      return "all values are equal or nearly equal, or none is finite";
     case LosslessReason::kSharedMemory:
       return "shares memory with tensors that have other options";
     case LosslessReason::kNotSmaller:

@@ -86,12 +86,13 @@ TensorChoice with_exemptions(TensorChoice request) {
 }
 
 Error not_float(std::string_view name) {
-  return invalid_argument(
-             "maximum errors, qualities and targets apply to F64, F32, BF16 and F16 tensors only; "
-             "leave them "
-             "out for "
-             "this tensor (a rule with wildcards keeps such tensors lossless)")
-      .in_record(std::string(name));
+  std::string message =
+      "maximum errors, qualities and targets apply to F64, F32, BF16 and F16 tensors only; leave "
+      "them out for this tensor";
+  if (!name.empty()) {  // and there are rules
+    message += " (a rule with wildcards keeps such tensors lossless)";
+  }
+  return invalid_argument(std::move(message)).in_record(std::string(name));
 }
 
 }  // namespace

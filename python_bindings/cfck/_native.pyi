@@ -391,7 +391,7 @@ class Archive:
         """Decodes a box of a record into memory."""
 
 def why_not_cuda(device: int) -> str | None:
-    """Why the device of this number cannot decode; None where it can."""
+    """Why the device of this number can do nothing here; None where it can."""
 
 class DeviceLoad:
     """A load of records of one file that is decoded on a device."""

@@ -1,4 +1,4 @@
-"""Decoding on CUDA devices: whether it can be done. See docs/devices.md."""
+"""CUDA devices: whether they can encode and decode. See docs/devices.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["why_not"]
 
 
 def why_not(device: int | str | torch.device = 0) -> str | None:
-    """Says why a device cannot decode; None where it can.
+    """Says why a device can neither encode nor decode; None where it can.
 
     The first call for a device starts NVIDIA's driver in this process, which cannot be forked
     afterwards for work on the device.

@@ -118,8 +118,8 @@ def save_file(
     """Saves tensors to a file, which appears under its name complete or not at all.
 
     Args:
-        tensors: names to dense tensors of any shape and strides, on any device (those of a GPU
-            are copied to the host chunk by chunk). Tensors that share elements are stored once
+        tensors: names to dense tensors of any shape and strides, on any device (``encode`` says
+            who encodes those of a CUDA device). Tensors that share elements are stored once
             and load tied; other equal tensors are stored once and load separately. Memory between
             their elements is not stored. They must not change during the call.
         filename: replaced if it exists.

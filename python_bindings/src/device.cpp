@@ -109,7 +109,7 @@ void WriterDevice::use(std::uintptr_t workspace, std::uintptr_t staging,
 
 void bind_device(nb::module_& module) {
   module.def("why_not_cuda", &why_not, "device"_a,
-             "Why the device of this number cannot decode; None where it can.");
+             "Why the device of this number can do nothing here; None where it can.");
   nb::class_<DeviceLoad>(module, "DeviceLoad",
                          "A load of records of one file that is decoded on a device.")
       .def(nb::init<const Archive&, const std::vector<DeviceLoad::Request>&, int, nb::object>(),

@@ -78,6 +78,7 @@ def _prepare_tree(
         prepared.units += part.units
         prepared.owners += part.owners
         prepared.total_bytes += part.total_bytes
+        prepared.on_cuda += part.on_cuda
     writer.problems.check()
     return writer, skeleton, prepared
 

@@ -58,8 +58,9 @@ def without_name() -> Iterator[None]:
         yield
     except CfckError as error:
         text = str(error)
-        if "tensor ``" in text:
-            error.args = (text.replace("tensor ``", "the tensor"),)
+        if "``" in text:
+            unnamed = text.replace("tensor ``", "the tensor").replace("Key `` is invalid, ", "")
+            error.args = (unnamed,)
         raise
 
 

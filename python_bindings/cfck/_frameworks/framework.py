@@ -35,14 +35,32 @@ class AnyTensor(Protocol):
 TensorT = TypeVar("TensorT", bound=AnyTensor)
 
 
+@dataclasses.dataclass(frozen=True)
+class CudaMemory:
+    """Memory of a CUDA device with the values of a tensor, or of several that share it.
+
+    Attributes:
+        device: its number.
+        name: of the tensor, or of the first.
+        n_bytes: of the values.
+        is_given: the native writer gets the memory, and otherwise copies of it.
+    """
+
+    device: int
+    name: str
+    n_bytes: int
+    is_given: bool
+
+
 @dataclasses.dataclass
 class Prepared:
     """Tensors as the native writer takes them: those of a unit may share memory. ``owners`` keeps
-    their memory alive."""
+    their memory alive; ``on_cuda`` says what of it is on CUDA devices."""
 
     units: list[list[HostTensor | DeviceTensor]] = dataclasses.field(default_factory=list)
     owners: list[object] = dataclasses.field(default_factory=list)
     total_bytes: int = 0
+    on_cuda: list[CudaMemory] = dataclasses.field(default_factory=list)
 
     def names(self) -> list[str]:
         """Names of the tensors, in the order of the file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,7 +58,10 @@ class TorchDevice:
                     return self._on_host(size, is_pinned)
                 except RuntimeError as error:
                     reason = error
-        raise OutOfMemoryError(f"no memory to copy from: {reason}") from reason
+        raise OutOfMemoryError(
+            f"no memory of the host for {least_bytes} bytes to copy to or from cuda:{self.number}: "
+            f"{reason}"
+        ) from reason
 
     def stream(self) -> int:
         """The address of the stream that is current on the device."""
@@ -86,4 +90,7 @@ class TorchDevice:
         try:
             return torch.empty(shape, dtype=dtype, device=self.device)
         except torch.cuda.OutOfMemoryError as error:
-            raise OutOfMemoryError(f"no memory on {self.device}: {error}") from error
+            n_bytes = math.prod(shape) * dtype.itemsize
+            raise OutOfMemoryError(
+                f"no memory for {n_bytes} bytes on {self.device}: {error}"
+            ) from error

@@ -19,7 +19,15 @@ from ..errors import (
     OutOfMemoryError,
     UnsupportedError,
 )
-from .framework import DeviceTensor, HostTensor, Prepared, named_tensors, row_major, unsupported
+from .framework import (
+    CudaMemory,
+    DeviceTensor,
+    HostTensor,
+    Prepared,
+    named_tensors,
+    row_major,
+    unsupported,
+)
 
 _TYPE_NAMES = {
     "BOOL": "bool",
@@ -90,7 +98,9 @@ class TorchFramework:
                 problems.add(error)
         problems.check()
         prepared.total_bytes = sum(t.nbytes for _, t in storable)
-        moved = _moved_to_host(storable)
+        families = [] if all(is_host(t) for _, t in storable) else list(_families(storable))
+        moved = _moved_to_host(families)
+        prepared.on_cuda = _memory_on_cuda(families, moved)
         latest: dict[str, torch.Tensor] = {}
         unit: list[HostTensor | DeviceTensor] = []
         for name, tensor in storable:
@@ -383,18 +393,37 @@ def _device_tensor(
         host = torch.frombuffer((ctypes.c_ubyte * n_bytes).from_address(address), dtype=torch.uint8)
         host.copy_(flat[offset_bytes : offset_bytes + n_bytes])
 
-    in_cuda = tensor.device.type == "cuda" and tensor.is_contiguous() and tensor.numel() > 0
-    cuda = (tensor.device.index or 0, tensor.nbytes) if in_cuda else None
+    is_given = tensor.device.type == "cuda" and _is_given(tensor)
+    cuda = (tensor.device.index or 0, tensor.nbytes) if is_given else None
     return name, dtype, shape, read, tensor.data_ptr(), cuda
 
 
-def _moved_to_host(tensors: list[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+def _is_given(tensor: torch.Tensor) -> bool:
+    """Whether the native writer gets the memory of a tensor of a CUDA device, if it is not moved to
+    the host."""
+    return tensor.is_contiguous() and tensor.numel() > 0
+
+
+def _memory_on_cuda(
+    families: list[list[tuple[str, torch.Tensor]]], moved: Mapping[str, torch.Tensor]
+) -> list[CudaMemory]:
+    found = []
+    for family in families:
+        name, first = family[0]
+        if first.device.type == "cuda" and first.numel() > 0:
+            ranges = [byte_range(tensor) for _, tensor in family]
+            n_bytes = max(stop for _, stop in ranges) - min(ranges)[0]
+            n_bytes = min(n_bytes, sum(tensor.nbytes for _, tensor in family))
+            is_given = all(_is_given(t) and n not in moved for n, t in family)
+            found.append(CudaMemory(first.device.index or 0, name, n_bytes, is_given))
+    return found
+
+
+def _moved_to_host(families: list[list[tuple[str, torch.Tensor]]]) -> dict[str, torch.Tensor]:
     """Copies in host memory of those tensors that share memory in a way that can be stored from
     there alone."""
     moved: dict[str, torch.Tensor] = {}
-    if all(is_host(tensor) for _, tensor in tensors):
-        return moved
-    for family in _families(tensors):
+    for family in families:
         is_shared = len(family) > 1 or _repeats_memory(family[0][1])
         if is_shared and not is_host(family[0][1]) and not _are_tied_in_place(family):
             moved.update(_moved(family))

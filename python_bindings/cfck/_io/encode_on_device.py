@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from .. import _native
 from .._frameworks.framework import Prepared
 from ..errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
-from .on_device import DeviceMemory, warn_once
+from .on_device import DeviceMemory, warn_of_host
 
 _Written = TypeVar("_Written")
 
@@ -53,7 +53,7 @@ def with_device(
     except OutOfMemoryError as error:
         if options["encode"] == "device":
             raise
-        _warn_of_memory(device.number, error)
+        warn_of_host(device.number, error)
     finally:
         # Work that is still under way uses memory that is given back with `prepared`.
         device.close()
@@ -73,16 +73,13 @@ def encoding_device(prepared: Prepared, options: Mapping[str, Any]) -> _native.W
     encode = options["encode"]
     if encode not in _CHOICES:
         raise InvalidArgumentError(f'encode is "auto", "device" or "host", not {encode!r}')
-    if encode == "host":
+    if encode == "host" or not prepared.names():
         return None
     number, n_bytes = _device_with_most(prepared)
     if encode == "auto" and (n_bytes < _LEAST_BYTES or not _is_for_device(options)):
         return None
     if number is None:
-        raise UnsupportedError(
-            'encode="device" is for tensors of CUDA devices that are contiguous, and there is none '
-            "here"
-        )
+        raise _no_tensor_for_it(prepared)
     from .._frameworks.torch_device import TorchDevice
 
     memory = TorchDevice.of_number(number)
@@ -90,20 +87,48 @@ def encoding_device(prepared: Prepared, options: Mapping[str, Any]) -> _native.W
     if reason is not None:
         if encode == "device":
             raise UnsupportedError(f"cuda:{number} cannot encode: {reason}")
-        warn_once(f"tensors of cuda:{number} are encoded on the host: {reason}")
+        warn_of_host(number, reason)
         return None
     try:
         return _with_memory(memory, n_bytes, prepared)
     except OutOfMemoryError as error:
         if encode == "device":
-            raise
-        _warn_of_memory(memory.number, error)
+            raise OutOfMemoryError(
+                f'{error}; free memory there, or save with encode="auto", which lets the host '
+                "encode where there is none"
+            ) from error
+        warn_of_host(memory.number, error)
         return None
 
 
-def _warn_of_memory(number: int, error: Exception) -> None:
-    kind = f"no memory on cuda:{number}"
-    warn_once(f"tensors of cuda:{number} are encoded on the host: {error}", kind)
+def encoded_bytes(prepared: Prepared, device: _native.WriterDevice | None) -> tuple[int, int]:
+    """Bytes of values of CUDA devices that ``device`` has encoded for a file, and the host."""
+    not_given = sum(
+        memory.n_bytes
+        for memory in prepared.on_cuda
+        if device is None or not (memory.is_given and memory.device == device.number)
+    )
+    if device is None:
+        return 0, not_given
+    return device.device_bytes, device.host_bytes + not_given
+
+
+def _no_tensor_for_it(prepared: Prepared) -> UnsupportedError:
+    """There is no tensor that a device could encode."""
+    if not prepared.on_cuda:
+        name = prepared.names()[0]
+        return UnsupportedError(
+            f'encode="device" is for tensors of CUDA devices, and `{name}` is on none, nor is any '
+            'other tensor; save with encode="auto"',
+            record=name,
+        )
+    memory = prepared.on_cuda[0]
+    return UnsupportedError(
+        f'encode="device" is for contiguous tensors, and `{memory.name}` of cuda:{memory.device} '
+        "is not, or shares memory with one that is not, nor is any other; save contiguous() "
+        'copies, or with encode="auto"',
+        record=memory.name,
+    )
 
 
 def _is_for_device(options: Mapping[str, Any]) -> bool:
@@ -118,12 +143,11 @@ def _is_for_device(options: Mapping[str, Any]) -> bool:
 
 
 def _device_with_most(prepared: Prepared) -> tuple[int | None, int]:
-    """The device that has the most bytes of tensors, and how many."""
+    """The device that can encode the most bytes of tensors, and how many."""
     n_bytes: dict[int, int] = {}
-    for tensor in (tensor for unit in prepared.units for tensor in unit):
-        if len(tensor) == 6 and tensor[5] is not None:
-            number, tensor_bytes = tensor[5]
-            n_bytes[number] = n_bytes.get(number, 0) + tensor_bytes
+    for memory in prepared.on_cuda:
+        if memory.is_given:
+            n_bytes[memory.device] = n_bytes.get(memory.device, 0) + memory.n_bytes
     if not n_bytes:
         return None, 0
     return max(n_bytes.items(), key=lambda item: (item[1], -item[0]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -15,14 +15,16 @@ from .._frameworks.framework import AnyTensor, Framework, Prepared, TensorT, row
 from .._options.kinds import MessageOptions, Unpack
 from .._options.native import native_options
 from .._options.signatures import chosen, complete, takes
-from ..errors import InvalidArgumentError, LimitExceededError, UnsupportedError
+from ..errors import CfckError, InvalidArgumentError, LimitExceededError
 from .message_on_device import (
     Described,
+    check_wants_device,
     encode_all_for_host,
     encode_all_there,
     encode_for_host,
     encode_there,
     is_on_device,
+    not_on_device,
 )
 from .opening import flat_bytes, readable
 
@@ -98,7 +100,8 @@ def encode_message(
             contiguous is copied. docs/devices.md says which tensors of a CUDA device are encoded
             there; all others that are not on the host are copied to it first.
         out: memory for the message, such as a bytearray or a torch.Tensor of uint8 with one
-            dimension: at least max_message_bytes(array) bytes, which do not overlap the tensor.
+            dimension, of the host or of the tensor's CUDA device: at least
+            max_message_bytes(array) bytes, which do not overlap the tensor.
             "device": a torch.Tensor of uint8 on the device of the tensor is returned.
         options: how to encode it: a dict.
 
@@ -107,9 +110,10 @@ def encode_message(
 
     Raises:
         CfckError: InvalidArgumentError for options that contradict themselves, for a maximum error
-            where the tensor is not F64, F32, BF16 or F16, and for an ``out`` that is too small or
-            read-only; UnsupportedError for codec "spectral", for dtypes that cannot be stored, and
-            for an ``out`` on a device where the tensor is not, or that cannot be used.
+            where the tensor is not F64, F32, BF16 or F16, and for an ``out`` that is too small,
+            read-only or overlaps the tensor; UnsupportedError for codec "spectral", for dtypes that
+            cannot be stored, and for an ``out`` on a device where the tensor is not, or that cannot
+            be used.
         TypeError: an option has the wrong type.
 
     May be called from several threads at once. The memory that encoding needs is kept by each
@@ -223,9 +227,14 @@ def _encode(
     name: str = "",
 ) -> Any:
     on_device = is_on_device(tensor)
-    if not on_device and (out == "device" if isinstance(out, str) else is_on_device(out)):
-        raise UnsupportedError("a message on a device is made of a tensor of that CUDA device")
-    if on_device and (out is None or isinstance(out, str) or is_on_device(out)):
+    wants_device = out == "device" if isinstance(out, str) else is_on_device(out)
+    if isinstance(out, str) and not wants_device:
+        raise InvalidArgumentError(f'out is memory for the message, or "device", not {out!r}')
+    if wants_device and not on_device:
+        with without_name():
+            framework.describe(tensor)  # raises for what is no tensor
+        raise not_on_device(tensor)
+    if on_device and (out is None or wants_device):
         made = _encode_on_device(framework, tensor, out, native)
         if made is not None:
             return made
@@ -243,39 +252,72 @@ def encode_all_with(
 ) -> list[Any]:
     """encode_messages() for tensors of one library: those of a device at once, all others one by
     one."""
-    if out not in (None, "device"):
-        raise InvalidArgumentError(f'out is "device", or None, not {out!r}')
+    wants_device = check_wants_device(out)
     native = _native_options(options)
-    by_device: dict[Any, list[int]] = {}
-    for i, tensor in enumerate(tensors):
-        if is_on_device(tensor):
-            by_device.setdefault(tensor.device, []).append(i)  # type: ignore[attr-defined]
-        elif out is not None:
-            raise UnsupportedError("a message on a device is made of a tensor of that CUDA device")
+    encode = encode_all_there if wants_device else encode_all_for_host
     made: dict[int, Any] = {}
-    for numbers in by_device.values():
+    for numbered in _described_on_devices(framework, tensors, wants_device):
+        made.update(zip(numbered, _encode_batch(encode, numbered, native), strict=True))
+    i = 0
+    try:
+        for i, tensor in enumerate(tensors):
+            if made.get(i) is None:
+                made[i] = _encode(framework, tensor, None, native)
+    except CfckError as error:
+        _say_number(error, i)
+        raise
+    return [made[i] for i in range(len(tensors))]
+
+
+def _described_on_devices(
+    framework: Framework[TensorT], tensors: Sequence[TensorT], wants_device: bool
+) -> Iterable[dict[int, Described]]:
+    """The tensors of each device, by their numbers. Raises where one is on none, if that is what a
+    caller wants."""
+    found: dict[Any, dict[int, Described]] = {}
+    i = 0
+    # Around the loop, since there may be thousands of small tensors.
+    try:
         with without_name():
-            described: list[Described] = [
-                (tensors[i], *framework.describe(tensors[i]))  # type: ignore[misc]
-                for i in numbers
-            ]
-            if out is None:
-                together: Sequence[Any] = encode_all_for_host(described, native)
-            else:
-                together = encode_all_there(described, native)
-        made.update(zip(numbers, together, strict=True))
-    return [
-        _encode(framework, tensor, None, native) if made.get(i) is None else made[i]
-        for i, tensor in enumerate(tensors)
-    ]
+            for i, tensor in enumerate(tensors):
+                if is_on_device(tensor):
+                    of_device = found.setdefault(tensor.device, {})  # type: ignore[attr-defined]
+                    of_device[i] = (tensor, *framework.describe(tensor))  # type: ignore[assignment]
+                elif wants_device:
+                    framework.describe(tensor)  # raises for what is no tensor
+                    raise not_on_device(tensor)
+    except CfckError as error:
+        _say_number(error, i)
+        raise
+    return found.values()
+
+
+def _encode_batch(
+    encode: Callable[[Sequence[Described], _native.EncodeOptions], Sequence[Any]],
+    tensors: Mapping[int, Described],
+    native: _native.EncodeOptions,
+) -> Sequence[Any]:
+    try:
+        return encode(list(tensors.values()), native)
+    except InvalidArgumentError:
+        for i, (_, dtype, shape) in tensors.items():
+            try:
+                _native.max_message_bytes(dtype, shape, native)
+            except CfckError as error:
+                _say_number(error, i)
+                raise
+        raise
+
+
+def _say_number(error: CfckError, i: int) -> None:
+    """Says of which of several tensors an error is."""
+    error.args = (f"tensor number {i}: {error}",)
 
 
 def _encode_on_device(
     framework: Framework[Any], tensor: Any, out: Any, native: _native.EncodeOptions
 ) -> Any:
     """What encode_message() returns; None where the host has to encode."""
-    if isinstance(out, str) and out != "device":
-        raise InvalidArgumentError(f'out is memory for the message, or "device", not {out!r}')
     with without_name():
         dtype, shape = framework.describe(tensor)
         if out is None:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import _native
+from .._common.text import with_article
 from ..errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
+from .on_device import warn_of_host
 
 if TYPE_CHECKING:
     import torch
@@ -29,11 +31,36 @@ def is_on_device(tensor: Any) -> bool:
     return bool(getattr(tensor, "is_cuda", False))
 
 
+def check_wants_device(out: object) -> bool:
+    """Whether ``out`` is "device". Raises where it is neither that nor None."""
+    if isinstance(out, str) and out == "device":
+        return True
+    if out is not None:
+        given = repr(out) if isinstance(out, str) else with_article(type(out).__name__)
+        raise InvalidArgumentError(f'out is "device", or None, not {given}')
+    return False
+
+
+def not_on_device(tensor: Any) -> UnsupportedError:
+    """A result on a device was asked for, of a tensor that is on none."""
+    device = getattr(tensor, "device", "cpu")
+    return UnsupportedError(
+        f"a result on a device is made of a tensor of that CUDA device, and this one is on {device}"
+    )
+
+
 def upload(data: bytes, like: torch.Tensor) -> torch.Tensor:
-    """Bytes as a tensor of uint8 on the device of another tensor."""
+    """Bytes as a tensor of uint8 on the device of another tensor.
+
+    Raises:
+        OutOfMemoryError: there is no memory for them.
+    """
     import torch
 
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8).to(like.device)
+    from .._frameworks.torch_device import TorchDevice
+
+    memory, _, _ = TorchDevice(like.device).allocate("U8", [len(data)])
+    return memory.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
 
 
 def is_encoded_there(tensor: torch.Tensor) -> bool:
@@ -98,7 +125,8 @@ def encode_all_there(
 def encode_all_for_host(
     tensors: Sequence[Described], native: _native.EncodeOptions
 ) -> list[bytes | None]:
-    """The messages as bytes, encoded by the device; None: the host encodes it."""
+    """The messages as bytes, encoded by the device; None: the host encodes it. Warns where that is
+    so since the device cannot be used, or has no memory."""
     import torch
 
     if sum(tensor.nbytes for tensor, _, _ in tensors) < _LEAST_BYTES:
@@ -106,13 +134,16 @@ def encode_all_for_host(
     made: list[bytes | None] = []
     for batch in _batches(tensors):
         messages = _Messages(batch, native)
-        if messages.reason is not None or not messages.encoder.tries_device:
-            made += [None] * len(batch)
-            continue
-        try:
-            made += messages.encode_for_host()
-        except (OutOfMemoryError, torch.cuda.OutOfMemoryError):
-            made += [None] * len(batch)
+        reason: str | Exception | None = messages.reason
+        if reason is None and messages.encoder.tries_device:
+            try:
+                made += messages.encode_for_host()
+                continue
+            except (OutOfMemoryError, torch.cuda.OutOfMemoryError) as error:
+                reason = error
+        if reason is not None:
+            warn_of_host(messages.memory.number, reason)
+        made += [None] * len(batch)
     return made
 
 
@@ -169,8 +200,8 @@ class _Messages:
 
         out = self.memory.workspace(self.encoder.out_bytes)
         lengths = self.encode_into(out)
-        # What is between two messages is cut out like them: one call for all of them takes a third
-        # of the time of a slice for each.
+        # Gaps between messages are cut out like them: one call for all takes a third of the time
+        # of a slice for each.
         begins = self.encoder.offsets
         ends = [*begins[1:], out.nbytes]
         cuts = [
@@ -178,7 +209,8 @@ class _Messages:
             for begin, n, end in zip(begins, lengths, ends, strict=True)
             for n_bytes in (n, end - begin - n)
         ]
-        return torch.cat(torch.split(out, cuts)[::2]), lengths
+        packed, _, _ = self.memory.allocate("U8", [sum(lengths)])
+        return torch.cat(torch.split(out, cuts)[::2], out=packed), lengths
 
     def encode_into(self, out: torch.Tensor) -> list[int]:
         """How many bytes of ``out`` each message has, from its offset on."""

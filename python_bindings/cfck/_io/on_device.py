@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DeviceWarning(UserWarning):
-    """Tensors for a device are decoded on the host, and why."""
+    """Tensors for a device are decoded on the host, or those of a device encoded there, and why."""
 
 
 # Record index, address, bytes; where the box starts and stops, or two empty lists.
@@ -108,6 +108,12 @@ def read_on_device(
     workspace = memory.workspace(load.workspace_bytes)
     staging = memory.staging(load.staging_bytes, load.least_staging_bytes)
     load.run(workspace.data_ptr(), staging.data_ptr(), staging.nbytes, memory.stream())
+
+
+def warn_of_host(number: int, reason: str | Exception) -> None:
+    """Warns that the host encodes tensors of a device, and why; of each lack of memory once."""
+    kind = f"no memory on cuda:{number}" if isinstance(reason, Exception) else None
+    warn_once(f"tensors of cuda:{number} are encoded on the host: {reason}", kind)
 
 
 _warned: set[str] = set()

@@ -17,7 +17,7 @@ from .._options.native import check_threads, native_options
 from .._options.signatures import complete
 from ..errors import InvalidArgumentError, MissingFileError, NotFoundError
 from .archive import Archive
-from .encode_on_device import with_device
+from .encode_on_device import encoded_bytes, with_device
 from .far_bases import warn_of_far_base
 from .replacing import check_replaceable
 from .summary import SaveSummary, summarize, warn_of_losses, warn_of_no_tensors
@@ -85,7 +85,7 @@ def write_prepared(
         summary, device = with_device(prepared, checked, write)
     except NotFoundError as error:
         raise _missing(filename, error) from None
-    result = summarize(summary, prepared.names(), exempt, device)
+    result = summarize(summary, prepared.names(), exempt, encoded_bytes(prepared, device))
     warn_of_losses(summary, native)
     warn_of_no_tensors(filename, result)
     warn_of_far_base(filename, checked["base"])
@@ -169,7 +169,7 @@ def write_prepared_bytes(
 
     (data, summary), device = with_device(prepared, checked, write)
     warn_of_losses(summary, native)
-    return data, summarize(summary, prepared.names(), {}, device)
+    return data, summarize(summary, prepared.names(), {}, encoded_bytes(prepared, device))
 
 
 def update_file(
@@ -216,7 +216,7 @@ def update_file(
         message = f"{os.fsdecode(filename)} has no tensor {error.record!r} to remove{advice}"
         raise NotFoundError(message, record=error.record) from None
     warn_of_losses(summary, native)
-    return summarize(summary, prepared.names(), {}, device)
+    return summarize(summary, prepared.names(), {}, encoded_bytes(prepared, device))
 
 
 def _check_before(metadata: Mapping[str, str] | None, checked: Mapping[str, Any]) -> None:

@@ -20,9 +20,9 @@ from .._options.kinds import (
 )
 from .._options.native import OF_TENSORS
 from .._options.signatures import chosen, complete, takes
-from ..errors import InvalidArgumentError, UnsupportedError
+from ..errors import InvalidArgumentError
 from .archive import Archive
-from .message_on_device import is_on_device, upload
+from .message_on_device import check_wants_device, is_on_device, not_on_device, upload
 from .save import update_file, write_bytes
 from .summary import SaveSummary
 
@@ -78,21 +78,16 @@ def compress(
 
     May be called from several threads at once.
     """
-    _check_out(tensor, out)
+    framework = framework_of(tensor)
+    if check_wants_device(out) and not is_on_device(tensor):
+        raise not_on_device(tensor)
     checked = complete(CompressOptions, chosen(CompressOptions, options, fields))
     own: TensorOptions = {name: checked[name] for name in OF_TENSORS}  # type: ignore[assignment]
     # A rule, so that the maximum error is for this tensor whatever its shape.
     every: SaveBytesOptions = {**checked, "rules": [("", own)]}  # type: ignore[typeddict-item]
     with without_name():
-        made = write_bytes(framework_of(tensor), {"": tensor}, None, every)
+        made = write_bytes(framework, {"": tensor}, None, every)
     return made if out is None else upload(made, tensor)  # type: ignore[arg-type]
-
-
-def _check_out(tensor: AnyTensor, out: str | None) -> None:
-    if out not in (None, "device"):
-        raise InvalidArgumentError(f'out is "device", or None, not {out!r}')
-    if out is not None and not is_on_device(tensor):
-        raise UnsupportedError("bytes on a device are made of a tensor of that CUDA device")
 
 
 @overload

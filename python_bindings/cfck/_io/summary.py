@@ -54,9 +54,10 @@ class SaveSummary:
         stored_apart: names of tensors that share memory with others and were stored apart from
             them, such as ``x[::2]`` and ``x[::3]``: without the elements that no tensor has, no
             strides say how they lie in what is stored.
-        device_bytes: bytes of values that a device has encoded (``encode``).
-        host_bytes: bytes of values of such tensors that the host has encoded all the same; of
-            tensors that no device was asked to encode, 0.
+        device_bytes: bytes of values that a CUDA device has encoded (``encode``); memory that
+            tensors share counts once, and of equal tensors the first.
+        host_bytes: bytes of values of tensors of CUDA devices that the host has encoded all the
+            same, all of them where no device did (docs/devices.md says which are the host's).
     """
 
     n_records: int
@@ -75,14 +76,14 @@ def summarize(
     native: _native.WriteSummary,
     names: Sequence[str],
     exempt: Mapping[str, str],
-    device: _native.WriterDevice | None = None,
+    on_device: tuple[int, int] = (0, 0),
 ) -> SaveSummary:
     """The summary for the caller, who is warned of rules without effect and of lost ties.
 
     Args:
         names: names of the tensors written.
         exempt: names that the caller exempted, and the reason of each.
-        device: the one that was asked to encode.
+        on_device: bytes of values of CUDA devices that one has encoded, and that the host has.
     """
     summary = SaveSummary(
         n_records=native.n_records,
@@ -96,8 +97,8 @@ def summarize(
         },
         unmatched_rules=tuple(native.unmatched_rules),
         stored_apart=tuple(native.stored_apart),
-        device_bytes=0 if device is None else device.device_bytes,
-        host_bytes=0 if device is None else device.host_bytes,
+        device_bytes=on_device[0],
+        host_bytes=on_device[1],
     )
     if summary.stored_apart:
         message = (

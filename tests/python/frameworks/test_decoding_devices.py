@@ -289,7 +289,7 @@ def test_little_memory_to_copy_from():
         try:
             load_file(path, CUDA)
         except MemoryError as error:
-            assert "no memory to copy from: none is left" in str(error)
+            assert "bytes to copy to or from cuda:0: none is left" in str(error)
         else:
             raise AssertionError
         """

@@ -135,8 +135,33 @@ def test_who_has_encoded(tmp_path):
     assert summary.host_bytes == 8000 + 400
     assert path.read_bytes() == save(tensors)
     summary = save_file(on_device(tensors), path, encode="host")
+    assert (summary.device_bytes, summary.host_bytes) == (0, (2 << 20) + 8000 + 400)
+    summary = save_file(tensors, path)
     assert (summary.device_bytes, summary.host_bytes) == (0, 0)
-    assert save_file(tensors, path).device_bytes == 0
+
+
+def test_who_has_encoded_views(tmp_path):
+    square = values(1 << 20).reshape(1024, 1024).to(CUDA)
+    path = tmp_path / "model.cfck"
+    summary = save_file({"w": square, "turned": square.clone().t()}, path)
+    assert (summary.device_bytes, summary.host_bytes) == (4 << 20, 4 << 20)
+    summary = save_file({"w": square, "part": square[3:9]}, path)
+    assert (summary.device_bytes, summary.host_bytes) == (4 << 20, 0)
+    summary = save_file({"w": square[:, :512], "part": square[:, 100:612]}, path)
+    assert (summary.device_bytes, summary.host_bytes) == (0, (4 << 20) - 4 * (1024 - 612))
+
+
+def test_there_is_nothing_for_the_device(tmp_path):
+    path = tmp_path / "model.cfck"
+    tensor = values(10_000).reshape(100, 100)
+    with pytest.raises(cfck.UnsupportedError, match='`w` is on none.*encode="auto"'):
+        save_file({"w": tensor}, path, encode="device")
+    with pytest.raises(cfck.UnsupportedError, match="`w` of cuda:0 is not.*contiguous"):
+        save_file({"w": tensor.to(CUDA).t(), "host": tensor}, path, encode="device")
+    save_file({"w": tensor.to(CUDA), "v": tensor}, path, encode="device")
+    cfck.update(path, {}, remove=["v"], encode="device")
+    cfck.update(path, {}, metadata={"step": "3"}, encode="device")
+    assert list(load_file(path)) == ["w"]
 
 
 def test_ten_runs_are_equal():
@@ -295,6 +320,24 @@ def test_messages_that_cannot_be():
         encode_message(tensor.to(CUDA), out=torch.zeros(1000, dtype=torch.uint8, device=CUDA))
     with pytest.raises(cfck.InvalidArgumentError, match="torch.uint8"):
         encode_message(tensor.to(CUDA), out=torch.zeros(1 << 20, device=CUDA))
+    memory = torch.zeros(1 << 18, dtype=torch.uint8, device=CUDA)
+    with pytest.raises(cfck.InvalidArgumentError, match="overlaps the memory of the tensor"):
+        encode_message(memory[: 4 * 50_000].view(torch.float32), out=memory)
+    for wrong in ([1.0], "tensor", None):
+        with pytest.raises(cfck.InvalidArgumentError, match="expected torch.Tensor but received"):
+            encode_message(wrong, out="device")
+
+
+def test_errors_of_many_messages_say_which():
+    tensors = [values(400_000).to(CUDA), torch.arange(9).to(CUDA), values(4)]
+    with pytest.raises(cfck.InvalidArgumentError, match="^tensor number 1: maximum errors"):
+        encode_messages(tensors, max_abs_error=1.0)
+    with pytest.raises(cfck.UnsupportedError, match="^tensor number 2: .* is on cpu"):
+        encode_messages(tensors, out="device")
+    with pytest.raises(cfck.InvalidArgumentError, match="^tensor number 3: expected torch.Tensor"):
+        encode_messages([*tensors, [1.0]])
+    with pytest.raises(cfck.InvalidArgumentError, match="or None, not a DeviceTensor|a Tensor$"):
+        encode_messages(tensors, out=tensors[0])
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,12 @@ pytestmark = pytest.mark.skipif(not DRIVER.exists(), reason="the fake driver is 
 
 OUT_OF_MEMORY = """
 import warnings, torch, cfck
-from cfck.torch import save
+from cfck.torch import encode_message, save
 tensors = {"w": torch.randn(600_000), "b": torch.randn(600_000).bfloat16()}
 on_device = {name: tensor.to("cuda:0") for name, tensor in tensors.items()}
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    assert save(on_device) == save(tensors)
+    MADE
 assert [str(w.message) for w in caught if "encoded on the host" in str(w.message)], caught
 """
 
@@ -51,5 +51,14 @@ def test_saves():
 
 
 @pytest.mark.parametrize("function", ["MemAlloc", "LaunchKernel", "ModuleLoadData"])
-def test_the_host_encodes_where_the_device_has_no_memory(function):
-    run_on_fake_device("-c", OUT_OF_MEMORY, settings=f"fail={function}:1:2")
+@pytest.mark.parametrize(
+    "made",
+    [
+        "assert save(on_device) == save(tensors)",
+        'assert encode_message(on_device["w"]) == encode_message(tensors["w"])',
+    ],
+    ids=["file", "message"],
+)
+def test_the_host_encodes_where_the_device_has_no_memory(function, made):
+    program = OUT_OF_MEMORY.replace("MADE", made)
+    run_on_fake_device("-c", program, settings=f"fail={function}:1:2")
