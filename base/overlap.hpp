@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "base/names/detail.hpp"
+#include "cfck/io.hpp"
 #include "cfck/status.hpp"
 #include "cfck/tensor.hpp"
 
@@ -23,6 +25,14 @@ inline Result<void> check_apart(ByteView out, ByteView in, const char* read) {
   if (overlap(out, in)) {
     return invalid_argument("the memory for the result overlaps " + std::string(read) +
                             ", which would change while it is read; give other memory");
+  }
+  return {};
+}
+
+// The same for a tensor that is read from a source in memory.
+inline Result<void> check_apart(ByteView out, const ByteSource& source, const std::string& record) {
+  if (auto apart = check_apart(out, source.mapped(), "the file"); !apart) {
+    return std::move(apart).error().in_record(record);
   }
   return {};
 }

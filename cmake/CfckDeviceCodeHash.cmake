@@ -9,4 +9,6 @@ foreach(path IN LISTS FILES)
 endforeach()
 string(SHA256 hash "${lines}")
 string(SUBSTRING ${hash} 0 16 hash)
-file(WRITE "${HEADER}" "#pragma once\n\n#define CFCK_DEVICE_CODE_HASH \"${hash}\"\n")
+# Left alone where it says so already, so that nothing is compiled again.
+file(CONFIGURE OUTPUT "${HEADER}"
+  CONTENT "#pragma once\n\n#define CFCK_DEVICE_CODE_HASH \"${hash}\"\n" @ONLY)

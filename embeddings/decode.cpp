@@ -309,6 +309,9 @@ Result<void> decode_rows(ByteView packet, std::span<const DecodedRows> batches,
     CFCK_TRY_ASSIGN(const embeddings::Packet parts, embeddings::verify_packet(packet));
     for (const DecodedRows& batch : batches) {
       CFCK_TRY(check_apart(batch.values, packet, "the packet"));
+      for (const DecodedRows& other : batches) {
+        CFCK_TRY(check_apart(batch.values, std::as_bytes(other.keys), "the keys"));
+      }
     }
     return embeddings::PacketDecoder(parts, batches, RowMemory::of(workspace)).decode();
   });

@@ -233,9 +233,13 @@ Result<std::uint64_t> encode_gradients(std::span<const SparseTensor> tensors,
                               " values, and there is space for " + std::to_string(decoded.size()) +
                               " decoded ones");
     }
+    const ByteView packet = out.first(most);
+    CFCK_TRY(check_apart(std::as_bytes(decoded), packet, "the packet"));
     for (const SparseTensor& tensor : tensors) {
-      CFCK_TRY(check_apart(out.first(most), std::as_bytes(tensor.indices), "the indices"));
-      CFCK_TRY(check_apart(out.first(most), std::as_bytes(tensor.values), "the values"));
+      for (const ByteView result : {packet, ByteView(std::as_bytes(decoded))}) {
+        CFCK_TRY(check_apart(result, std::as_bytes(tensor.indices), "the indices"));
+        CFCK_TRY(check_apart(result, std::as_bytes(tensor.values), "the values"));
+      }
     }
     return gradients::PacketEncoder(tensors, options, out, decoded, GradientMemory::of(workspace))
         .encode();

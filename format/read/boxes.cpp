@@ -18,10 +18,7 @@ Result<void> check_out(const OpenFile& file, const Record& record, std::uint64_t
                           " bytes; the values need " + std::to_string(expected_bytes),
                       record.name);
   }
-  if (auto apart = check_apart(out, file.source->mapped(), "the file"); !apart) {
-    return std::move(apart).error().in_record(record.name);
-  }
-  return {};
+  return check_apart(out, *file.source, record.name);
 }
 
 Result<std::uint64_t> range_bytes(const Record& record, std::uint64_t first, std::uint64_t count) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/overlap.hpp"
+
 namespace cfck::format {
 namespace {
 
@@ -21,6 +23,20 @@ ElementView view_of(const Record& record) {
   return record.kind == RecordKind::kAlias
              ? ElementView(record.element_offset, record.shape, record.strides)
              : ElementView(0, record.n_elems);
+}
+
+// Values that are decoded with those of a base may only take the very places that these have.
+Result<void> check_apart_from_base(const OpenFile& file, const ViewRead& read) {
+  const Record& record = read.stored->record;
+  if (!record.base_digest) {
+    return {};
+  }
+  const ByteView values = file.base->in_place(*file.base->find(record.name));
+  if (read.out.data() == values.data() && read.out.size() == values.size()) {
+    return {};
+  }
+  auto apart = check_apart(read.out, values, "the tensor of the base");
+  return apart ? Result<void>() : std::move(apart).error().in_record(read.asked->name);
 }
 
 Result<void> ReadSet::add_whole(const Record& record, MutableBytes out) {
@@ -48,6 +64,7 @@ Result<void> ReadSet::add(ViewRead read) {
     return {};
   }
   CFCK_TRY(file_.check_base(*read.stored));
+  CFCK_TRY(check_apart_from_base(file_, read));
   if (!preambles_.contains(read.stored)) {
     CFCK_TRY_ASSIGN(preambles_[read.stored], file_.read_preamble(*read.stored, read.asked->name));
   }

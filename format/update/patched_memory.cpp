@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/overlap.hpp"
 #include "base/text.hpp"
 #include "format/container/element_view.hpp"
 #include "format/read/read_set.hpp"
@@ -23,7 +24,7 @@ Error of_tensor(const char* what, const std::string& name) {
   return missing_base(what).in_record(name);
 }
 
-Result<void> check_tensor(const Record& record, const PatchedTensor& tensor) {
+Result<void> check_tensor(const OpenFile& file, const Record& record, const PatchedTensor& tensor) {
   CFCK_TRY(check_readable(record));
   if (tensor.dtype != record.dtype || tensor.shape != record.shape) {
     return of_tensor("the tensor has another dtype or shape in the patch", record.name);
@@ -33,7 +34,7 @@ Result<void> check_tensor(const Record& record, const PatchedTensor& tensor) {
                             " bytes where its shape has " + std::to_string(record.decoded_bytes))
         .in_record(record.name);
   }
-  return {};
+  return check_apart(tensor.data, *file.source, record.name);
 }
 
 Result<std::vector<Match>> match_names(const OpenFile& file,
@@ -54,7 +55,7 @@ Result<std::vector<Match>> match_names(const OpenFile& file,
       return of_tensor("the patch has a tensor of this name, but it is not among those to change",
                        record.name);
     }
-    CFCK_TRY(check_tensor(record, *found->second));
+    CFCK_TRY(check_tensor(file, record, *found->second));
     matches.push_back({&record, found->second});
     by_name.erase(found);
   }

@@ -76,7 +76,7 @@ struct ArchiveFile {
 // One tensor to read, whole, into memory of the caller.
 struct ArchiveRead {
   const ArchiveTensor* tensor = nullptr;
-  MutableBytes out;  // exactly tensor->n_bytes
+  MutableBytes out;  // exactly tensor->n_bytes, none of them of a file in memory
 };
 
 struct ArchiveOptions {

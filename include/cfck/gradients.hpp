@@ -65,7 +65,7 @@ CFCK_API Result<std::uint64_t> max_gradient_packet_bytes(std::span<const SparseT
 // those of all tensors one after the other: what was lost is to be sent later. Equal calls give
 // equal bytes. Errors: kInvalidArgument for indices that do not ascend or are not below n_elems,
 // for other numbers of values than of indices, for a value_error that is negative or not finite,
-// and for an `out` or `decoded` of the wrong size, or an `out` that overlaps the tensors;
+// and for an `out` or `decoded` of the wrong size, or one that overlaps the other or the tensors;
 // kLimitExceeded; kOutOfMemory.
 CFCK_API Result<std::uint64_t> encode_gradients(std::span<const SparseTensor> tensors,
                                                 const GradientPacketOptions& options,

@@ -22,7 +22,7 @@ struct PatchedTensor {
   std::string name;
   DType dtype = DType::kU8;
   Shape shape;
-  MutableBytes data;  // exactly n_bytes(dtype, shape) bytes
+  MutableBytes data;  // exactly n_bytes(dtype, shape) bytes, none of them of the patch
   // It stands for a tensor that the caller has elsewhere, and is written before all others; after
   // an error it may have any values.
   bool is_copy = false;

@@ -89,9 +89,10 @@ class CFCK_API Reader {
   // allocate memory for what a file claims.
   Result<void> check_decoded_bytes(std::uint64_t n_bytes, std::string_view name = {}) const;
   // Decodes a whole record. Aliases are gathered into contiguous form. Errors:
-  // kInvalidArgument if `out` has the wrong size or overlaps a file in memory, kUnsupported if
-  // codec, entropy stage or dtype are of a newer version, kChecksum, kCorrupt, kIo, kLimitExceeded.
-  // On error the contents of `out` are unspecified.
+  // kInvalidArgument if `out` has the wrong size or overlaps a file in memory, or a tensor of the
+  // base other than the whole of the one that is decoded with it, kUnsupported if codec, entropy
+  // stage or dtype are of a newer version, kChecksum, kCorrupt, kIo, kLimitExceeded. On error the
+  // contents of `out` are unspecified.
   Result<void> read(const Record& record, MutableBytes out) const;
   // Decodes a record into memory of its own, allocated once the size was checked against the
   // limits. Errors: also kOutOfMemory, and kNotFound for a name that the file does not have.

@@ -48,7 +48,7 @@ CFCK_API Result<SafetensorsHeader> read_safetensors_header(const ByteSource& sou
 // A tensor of a safetensors file to read, whole, into memory of the caller.
 struct SafetensorsRead {
   const SafetensorsEntry* entry = nullptr;
-  MutableBytes out;  // exactly entry->n_bytes
+  MutableBytes out;  // exactly entry->n_bytes, none of them of a source in memory
 };
 
 // Reads tensors as they are in the file, on as many threads as DecodeOptions would. Errors:

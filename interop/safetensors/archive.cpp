@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/overlap.hpp"
 #include "base/run_guarded.hpp"
 #include "cfck/safetensors.hpp"
 #include "format/write/sharing/alias_plan.hpp"
@@ -78,6 +79,7 @@ class SafetensorsArchive final : public ListedArchive {
     return run_guarded([&]() -> Result<void> {
       CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
       CFCK_TRY(check_elements(*listed, first_elem, n_elems, out));
+      CFCK_TRY(check_apart(out, *source_, listed->name));
       const std::uint64_t bits = bits_per_element(listed->dtype);
       const std::uint64_t first_byte = first_elem / 8 * bits + first_elem % 8 * bits / 8;
       return source_->read_at(entry_of(*listed).offset_bytes + first_byte, out);

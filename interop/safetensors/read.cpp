@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "base/overlap.hpp"
 #include "base/run_guarded.hpp"
 #include "base/threads/threads.hpp"
 #include "cfck/safetensors.hpp"
@@ -26,12 +27,14 @@ struct Piece {
   std::uint64_t n_bytes = 0;
 };
 
-Result<std::vector<Piece>> pieces_of(std::span<const SafetensorsRead> reads) {
+Result<std::vector<Piece>> pieces_of(const ByteSource& source,
+                                     std::span<const SafetensorsRead> reads) {
   std::vector<Piece> pieces;
   for (const SafetensorsRead& read : reads) {
     if (read.out.size() != read.entry->n_bytes) {
       return refuse(*read.entry, "the memory for the tensor has the wrong size");
     }
+    CFCK_TRY(check_apart(read.out, source, read.entry->name));
     for (std::uint64_t first = 0; first < read.out.size(); first += kPieceBytes) {
       pieces.push_back({&read, first, std::min(kPieceBytes, read.out.size() - first)});
     }
@@ -127,6 +130,7 @@ Result<void> read_box(const ByteSource& source, const SafetensorsEntry& entry,
   CFCK_TRY_ASSIGN(const std::uint64_t size, n_bytes(entry.dtype, shape));
   if (out.size() != size) return refuse(entry, "the memory for the slice has the wrong size");
   if (size == 0) return {};
+  CFCK_TRY(check_apart(out, source, entry.name));
   if (size == entry.n_bytes) return source.read_at(entry.offset_bytes, out);
   if (bits_per_element(entry.dtype) % 8 != 0) {
     return unsupported("elements smaller than one byte can be read only with the whole tensor")
@@ -140,7 +144,7 @@ Result<void> read_box(const ByteSource& source, const SafetensorsEntry& entry,
 Result<void> read_safetensors(const ByteSource& source, std::span<const SafetensorsRead> reads,
                               const ReadProgress& progress, unsigned threads) {
   return run_guarded([&]() -> Result<void> {
-    CFCK_TRY_ASSIGN(const std::vector<Piece> pieces, pieces_of(reads));
+    CFCK_TRY_ASSIGN(const std::vector<Piece> pieces, pieces_of(source, reads));
     format::SharedProgress shared(progress);
     return parallel_for(
         pieces.size(), resolve_threads(threads), [&](std::size_t i, unsigned) -> Result<void> {

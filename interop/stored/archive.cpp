@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "base/overlap.hpp"
 #include "base/run_guarded.hpp"
 #include "cfck/safetensors.hpp"
 #include "format/write/sharing/alias_plan.hpp"
@@ -219,6 +220,7 @@ Result<void> StoredArchive::read_elements(const ArchiveTensor& tensor, std::uint
     CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
     CFCK_TRY(check_elements(*listed, first_elem, n_elems, out));
     if (n_elems == 0) return {};
+    CFCK_TRY(check_apart(out, *source_, listed->name));
     const Place& place = places_[listed->index];
     const std::uint64_t bits = bits_per_element(listed->dtype);
     if (place.contiguous) {
@@ -247,6 +249,7 @@ Result<void> StoredArchive::read_slice(const ArchiveTensor& tensor,
   return run_guarded([&]() -> Result<void> {
     CFCK_TRY_ASSIGN(const ArchiveTensor* const listed, own(&tensor));
     CFCK_TRY(check_decoded_bytes(*listed, out.size()));
+    CFCK_TRY(check_apart(out, *source_, listed->name));
     const auto refuse = [&](const char* message) {
       return invalid_argument(message).in_record(listed->name);
     };

@@ -163,6 +163,9 @@ Result<void> Encoder::Impl::check(std::span<const void* const> values, const voi
     return invalid_argument("there are values of " + std::to_string(values.size()) +
                             " tensors for " + std::to_string(parts.size()) + " messages");
   }
+  // A message alone needs nothing of what goes up to a multiple of 256.
+  const std::uint64_t used_bytes =
+      parts.size() == 1 ? parts.front()->message.most_bytes() : out_bytes;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const PlannedMessage& message = parts[i]->message;
     const std::string what =
@@ -175,7 +178,7 @@ Result<void> Encoder::Impl::check(std::span<const void* const> values, const voi
       return invalid_argument(what + " is not aligned to its elements");
     }
     const ByteView read(static_cast<const std::byte*>(values[i]), message.value_bytes());
-    CFCK_TRY(check_apart({static_cast<const std::byte*>(to), out_bytes}, read, what.c_str()));
+    CFCK_TRY(check_apart({static_cast<const std::byte*>(to), used_bytes}, read, what.c_str()));
   }
   if (out_bytes != 0) {
     CFCK_TRY(check_memory(device, to, "the memory for the message"));

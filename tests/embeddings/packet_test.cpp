@@ -242,6 +242,10 @@ TEST(RowPacket, RefusesResultsThatOverlapWhatIsRead) {
   EXPECT_EQ(decode_rows(apart.first(n_bytes), std::span(&over, 1), workspace).error().code,
             ErrorCode::kInvalidArgument);
   EXPECT_TRUE(decode_rows(apart.first(n_bytes), std::span(&beside, 1), workspace));
+  std::vector<std::int64_t> keys(n_values / sizeof(std::int64_t) + 1);
+  const DecodedRows over_keys{std::as_writable_bytes(std::span(keys)).first(n_values), keys};
+  EXPECT_EQ(decode_rows(apart.first(n_bytes), std::span(&over_keys, 1), workspace).error().code,
+            ErrorCode::kInvalidArgument);
 }
 
 TEST(RowPacket, RefusesKeysOfOtherRows) {

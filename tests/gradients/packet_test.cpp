@@ -221,6 +221,12 @@ TEST(GradientPacket, ResultsMustNotOverlapWhatIsRead) {
   EXPECT_EQ(encode_gradients({&tensor, 1}, {}, out, decoded, workspace).error().code,
             ErrorCode::kInvalidArgument);
   const MutableBytes apart = out.subspan(sizeof(float));
+  for (const std::size_t at : {0, 1, 5}) {  // in the values, and in the packet
+    EXPECT_EQ(encode_gradients({&tensor, 1}, {}, apart, std::span(memory).subspan(at, 1), workspace)
+                  .error()
+                  .code,
+              ErrorCode::kInvalidArgument);
+  }
   const std::uint64_t n_bytes =
       encode_gradients({&tensor, 1}, {}, apart, decoded, workspace).value();
   const ByteView packet = apart.first(n_bytes);

@@ -410,13 +410,22 @@ def _memory_on_cuda(
     found = []
     for family in families:
         name, first = family[0]
-        if first.device.type == "cuda" and first.numel() > 0:
-            ranges = [byte_range(tensor) for _, tensor in family]
-            n_bytes = max(stop for _, stop in ranges) - min(ranges)[0]
-            n_bytes = min(n_bytes, sum(tensor.nbytes for _, tensor in family))
+        if first.device.type == "cuda":
             is_given = all(_is_given(t) and n not in moved for n, t in family)
+            n_bytes = first.nbytes if len(family) == 1 and is_given else _bytes_of(family)
             found.append(CudaMemory(first.device.index or 0, name, n_bytes, is_given))
     return found
+
+
+def _bytes_of(family: list[tuple[str, torch.Tensor]]) -> int:
+    """The bytes of values of tensors that share memory: equal views count once, and those between
+    their elements only where the views differ."""
+    ranges = [byte_range(tensor) for _, tensor in family]
+    views = {
+        (begin, tensor.dtype, tensor.shape, tensor.stride()): tensor.nbytes
+        for (begin, _), (_, tensor) in zip(ranges, family, strict=True)
+    }
+    return min(max(stop for _, stop in ranges) - min(ranges)[0], sum(views.values()))
 
 
 def _moved_to_host(families: list[list[tuple[str, torch.Tensor]]]) -> dict[str, torch.Tensor]:

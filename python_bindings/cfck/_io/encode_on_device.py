@@ -75,6 +75,8 @@ def encoding_device(prepared: Prepared, options: Mapping[str, Any]) -> _native.W
         raise InvalidArgumentError(f'encode is "auto", "device" or "host", not {encode!r}')
     if encode == "host" or not prepared.names():
         return None
+    if prepared.on_cuda and not any(memory.n_bytes for memory in prepared.on_cuda):
+        return None  # they are empty
     number, n_bytes = _device_with_most(prepared)
     if encode == "auto" and (n_bytes < _LEAST_BYTES or not _is_for_device(options)):
         return None

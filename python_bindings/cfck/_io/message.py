@@ -15,7 +15,7 @@ from .._frameworks.framework import AnyTensor, Framework, Prepared, TensorT, row
 from .._options.kinds import MessageOptions, Unpack
 from .._options.native import native_options
 from .._options.signatures import chosen, complete, takes
-from ..errors import CfckError, InvalidArgumentError, LimitExceededError
+from ..errors import CfckError, InvalidArgumentError, LimitExceededError, UnsupportedError
 from .message_on_device import (
     Described,
     check_wants_device,
@@ -256,7 +256,7 @@ def encode_all_with(
     native = _native_options(options)
     encode = encode_all_there if wants_device else encode_all_for_host
     made: dict[int, Any] = {}
-    for numbered in _described_on_devices(framework, tensors, wants_device):
+    for numbered in _described_on_devices(framework, tensors, wants_device, native):
         made.update(zip(numbered, _encode_batch(encode, numbered, native), strict=True))
     i = 0
     try:
@@ -264,13 +264,16 @@ def encode_all_with(
             if made.get(i) is None:
                 made[i] = _encode(framework, tensor, None, native)
     except CfckError as error:
-        _say_number(error, i)
+        _say_number(error, i, native)
         raise
     return [made[i] for i in range(len(tensors))]
 
 
 def _described_on_devices(
-    framework: Framework[TensorT], tensors: Sequence[TensorT], wants_device: bool
+    framework: Framework[TensorT],
+    tensors: Sequence[TensorT],
+    wants_device: bool,
+    native: _native.EncodeOptions,
 ) -> Iterable[dict[int, Described]]:
     """The tensors of each device, by their numbers. Raises where one is on none, if that is what a
     caller wants."""
@@ -287,7 +290,7 @@ def _described_on_devices(
                     framework.describe(tensor)  # raises for what is no tensor
                     raise not_on_device(tensor)
     except CfckError as error:
-        _say_number(error, i)
+        _say_number(error, i, native)
         raise
     return found.values()
 
@@ -299,18 +302,23 @@ def _encode_batch(
 ) -> Sequence[Any]:
     try:
         return encode(list(tensors.values()), native)
-    except InvalidArgumentError:
+    except (InvalidArgumentError, UnsupportedError):
         for i, (_, dtype, shape) in tensors.items():
             try:
                 _native.max_message_bytes(dtype, shape, native)
             except CfckError as error:
-                _say_number(error, i)
+                _say_number(error, i, native)
                 raise
         raise
 
 
-def _say_number(error: CfckError, i: int) -> None:
-    """Says of which of several tensors an error is."""
+def _say_number(error: CfckError, i: int, native: _native.EncodeOptions) -> None:
+    """Says of which of several tensors an error is, unless the options are wrong for any."""
+    try:
+        _native.max_message_bytes("F32", (2, 2), native)
+    except CfckError as of_any:
+        if str(of_any) == str(error):
+            return
     error.args = (f"tensor number {i}: {error}",)
 
 

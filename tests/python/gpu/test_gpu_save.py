@@ -147,6 +147,8 @@ def test_who_has_encoded_views(tmp_path):
     assert (summary.device_bytes, summary.host_bytes) == (4 << 20, 4 << 20)
     summary = save_file({"w": square, "part": square[3:9]}, path)
     assert (summary.device_bytes, summary.host_bytes) == (4 << 20, 0)
+    summary = save_file({"w": square[:, :512], "same": square[:, :512]}, path)
+    assert (summary.device_bytes, summary.host_bytes) == (0, 2 << 20)
     summary = save_file({"w": square[:, :512], "part": square[:, 100:612]}, path)
     assert (summary.device_bytes, summary.host_bytes) == (0, (4 << 20) - 4 * (1024 - 612))
 
@@ -162,6 +164,8 @@ def test_there_is_nothing_for_the_device(tmp_path):
     cfck.update(path, {}, remove=["v"], encode="device")
     cfck.update(path, {}, metadata={"step": "3"}, encode="device")
     assert list(load_file(path)) == ["w"]
+    save_file({"empty": torch.zeros(0, 3, device=CUDA)}, path, encode="device")
+    assert load_file(path)["empty"].shape == (0, 3)
 
 
 def test_ten_runs_are_equal():
@@ -323,6 +327,9 @@ def test_messages_that_cannot_be():
     memory = torch.zeros(1 << 18, dtype=torch.uint8, device=CUDA)
     with pytest.raises(cfck.InvalidArgumentError, match="overlaps the memory of the tensor"):
         encode_message(memory[: 4 * 50_000].view(torch.float32), out=memory)
+    most = cfck.max_message_bytes(values(9000))  # 36,024: the tensor may lie right behind
+    behind = memory[most : most + 4 * 9000].view(torch.float32)
+    assert encode_message(behind, out=memory[:most]) > 0
     for wrong in ([1.0], "tensor", None):
         with pytest.raises(cfck.InvalidArgumentError, match="expected torch.Tensor but received"):
             encode_message(wrong, out="device")
@@ -334,6 +341,9 @@ def test_errors_of_many_messages_say_which():
         encode_messages(tensors, max_abs_error=1.0)
     with pytest.raises(cfck.UnsupportedError, match="^tensor number 2: .* is on cpu"):
         encode_messages(tensors, out="device")
+    for options in ({"max_abs_error": 1.0, "max_rel_error": 1.0}, {"codec": "spectral"}):
+        with pytest.raises(cfck.CfckError, match="^(?!tensor number)"):
+            encode_messages(tensors[:1], **options)
     with pytest.raises(cfck.InvalidArgumentError, match="^tensor number 3: expected torch.Tensor"):
         encode_messages([*tensors, [1.0]])
     with pytest.raises(cfck.InvalidArgumentError, match="or None, not a DeviceTensor|a Tensor$"):

@@ -9,6 +9,7 @@ import cfck.torch
 import ml_dtypes
 import numpy as np
 import pytest
+import safetensors.numpy
 import torch
 
 DTYPES = [
@@ -175,6 +176,10 @@ def test_memory_of_the_caller_that_overlaps():
     with pytest.raises(cfck.InvalidArgumentError, match="overlaps the file"):
         cfck.decompress(memory[: len(data)], out=memory[:400].view(np.float32))
     assert bytes(memory[: len(data)]) == data
+    data = safetensors.numpy.save({"": weights(100)})
+    memory[: len(data)] = np.frombuffer(data, np.uint8)
+    with pytest.raises(cfck.InvalidArgumentError, match="overlaps the file"):
+        cfck.decompress(memory[: len(data)], out=memory[80:480].view(np.float32))
 
 
 @pytest.mark.parametrize(

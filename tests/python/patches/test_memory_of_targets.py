@@ -201,3 +201,36 @@ def test_patches_that_are_no_files(tmp_path):
     ):
         with pytest.raises(error, match=said):
             cfck.numpy.apply(tensors, tmp_path / name)
+
+
+def test_the_memory_of_a_base_is_read_into_as_a_whole_or_not_at_all(tmp_path):
+    old, new = matrices()
+    path = tmp_path / "patch.cfck"
+    path.write_bytes(cfck.torch.patch({"w": torch.from_numpy(old)}, {"w": torch.from_numpy(new)}))
+    memory = torch.zeros(old.size + 64)
+    base = memory[: old.size].view(old.shape)
+    base.copy_(torch.from_numpy(old))
+    with cfck.safe_open(path, "pt", base={"w": base}) as file:
+        for shift in (1, 64):
+            shifted = memory[shift : shift + old.size].view(old.shape)
+            with pytest.raises(cfck.InvalidArgumentError, match="overlaps the tensor of the base"):
+                file.get_tensor("w", out=shifted)
+        assert base.numpy().tobytes() == old.tobytes()
+        assert file.get_tensor("w", out=base).numpy().tobytes() == new.tobytes()
+
+
+def test_a_patch_in_the_memory_of_a_target_is_refused():
+    old, new = matrices()
+    patch = cfck.numpy.patch({"w": old}, {"w": new})
+    memory = np.zeros(old.nbytes + 4 * len(patch), np.uint8)
+    target = memory[: old.nbytes].view(np.float32).reshape(old.shape)
+    target[:] = old
+    where = memory[old.nbytes :][: len(patch)]
+    where[:] = np.frombuffer(patch, np.uint8)
+    assert cfck.numpy.apply({"w": target}, where)[:1] == ["w"]
+    assert target.tobytes() == new.tobytes()
+    memory[1000 : 1000 + len(patch)] = np.frombuffer(patch, np.uint8)
+    before = memory.tobytes()
+    with pytest.raises(cfck.CfckError, match="overlaps the file"):
+        cfck.numpy.apply({"w": target}, memory[1000 : 1000 + len(patch)])
+    assert memory.tobytes() == before
