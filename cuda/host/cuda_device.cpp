@@ -17,6 +17,12 @@ constexpr int kOldestCapability = 75;
 // More queues than this are hardly ever in use at the same time.
 constexpr std::size_t kMaxIdleQueues = 8;
 
+// No image for the device, or PTX that the driver does not take: an invalid image, none for it,
+// invalid PTX, no compiler, PTX of a newer version.
+bool says_code_is_of_no_use(DriverResult result) {
+  return result == 200 || result == 209 || result == 218 || result == 221 || result == 222;
+}
+
 Error no_such_device(int number, int n_devices) {
   return unsupported("there is no device cuda:" + std::to_string(number) + "; this process sees " +
                      std::to_string(n_devices));
@@ -32,30 +38,36 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(const Driver& driver, int n
 
 Result<void> CudaDevice::prepare() {
   int n_devices = 0;
-  CFCK_TRY(check(driver_, driver_.DeviceGetCount(&n_devices), "count the devices"));
+  CFCK_TRY(check(driver_.DeviceGetCount(&n_devices), "count the devices"));
   if (number_ < 0 || number_ >= n_devices) {
     return no_such_device(number_, n_devices);
   }
   DriverDevice device = 0;
-  CFCK_TRY(check(driver_, driver_.DeviceGet(&device, number_), "find the device"));
+  CFCK_TRY(check(driver_.DeviceGet(&device, number_), "find the device"));
   int major = 0;
   int minor = 0;
   int n_multiprocessors = 1;
-  CFCK_TRY(check(driver_, driver_.DeviceGetAttribute(&major, kCapabilityMajor, device),
+  CFCK_TRY(check(driver_.DeviceGetAttribute(&major, kCapabilityMajor, device),
                  "ask for the capability"));
-  CFCK_TRY(check(driver_, driver_.DeviceGetAttribute(&minor, kCapabilityMinor, device),
+  CFCK_TRY(check(driver_.DeviceGetAttribute(&minor, kCapabilityMinor, device),
                  "ask for the capability"));
   if (10 * major + minor < kOldestCapability) {
     return unsupported("the device cuda:" + std::to_string(number_) + " has compute capability " +
                        std::to_string(major) + "." + std::to_string(minor) +
                        ", and cfck needs 7.5");
   }
-  CFCK_TRY(check(driver_,
-                 driver_.DeviceGetAttribute(&n_multiprocessors, kMultiprocessorCount, device),
+  CFCK_TRY(check(driver_.DeviceGetAttribute(&n_multiprocessors, kMultiprocessorCount, device),
                  "count the multiprocessors"));
   n_multiprocessors_ = static_cast<unsigned>(std::max(n_multiprocessors, 1));
   CFCK_TRY(open_device_code());
-  return check(driver_, driver_.DevicePrimaryCtxRetain(&context_, device), "use the device");
+  CFCK_TRY(check(driver_.DevicePrimaryCtxRetain(&context_, device), "use the device"));
+  // Now, since whoever asks in advance wants to know whether the code is for this device; kernels
+  // of one source, which all work needs, tell it of all.
+  const CurrentContext current(*this);
+  CFCK_TRY(current.check());
+  CFCK_TRY(
+      function_of(kKernelForms[static_cast<unsigned>(device::Kernel::kHashExtents)].each_warp));
+  return {};
 }
 
 Result<DriverFunction> CudaDevice::function_of(const KernelForm& form) {
@@ -70,11 +82,16 @@ Result<DriverFunction> CudaDevice::function_of(const KernelForm& form) {
     if (image == nullptr) {
       return unsupported("the device code of this build has no " + std::string(form.source));
     }
-    CFCK_TRY(check(driver_, driver_.ModuleLoadData(&module, image), "load the kernels"));
+    const DriverResult loaded = driver_.ModuleLoadData(&module, image);
+    if (says_code_is_of_no_use(loaded)) {
+      return unsupported(check(loaded, "load the kernels").error().message +
+                         "; build cfck with code for this device (docs/devices.md), or with a "
+                         "newer driver");
+    }
+    CFCK_TRY(check(loaded, "load the kernels"));
   }
   DriverFunction function = nullptr;
-  CFCK_TRY(
-      check(driver_, driver_.ModuleGetFunction(&function, module, form.name), "find a kernel"));
+  CFCK_TRY(check(driver_.ModuleGetFunction(&function, module, form.name), "find a kernel"));
   functions_.emplace(&form, function);
   return function;
 }
@@ -86,8 +103,7 @@ Result<unsigned> CudaDevice::n_fitting(const KernelForm& form) {
     return found->second;
   }
   int n_blocks = 0;
-  CFCK_TRY(check(driver_,
-                 driver_.OccupancyMaxActiveBlocksPerMultiprocessor(
+  CFCK_TRY(check(driver_.OccupancyMaxActiveBlocksPerMultiprocessor(
                      &n_blocks, function, static_cast<int>(32 * form.warps_per_block), 0),
                  "ask how many blocks of a kernel fit"));
   return n_fitting_.emplace(&form, static_cast<unsigned>(std::max(n_blocks, 0))).first->second;
@@ -105,7 +121,7 @@ Result<FormLaunch> CudaDevice::form_of(device::Kernel kernel, std::uint32_t n_it
 
 Result<DriverStream> CudaDevice::own_stream() {
   if (copies_ == nullptr) {
-    CFCK_TRY(check(driver_, driver_.StreamCreate(&copies_, kStreamNonBlocking), "make a stream"));
+    CFCK_TRY(check(driver_.StreamCreate(&copies_, kStreamNonBlocking), "make a stream"));
   }
   return copies_;
 }
@@ -113,7 +129,7 @@ Result<DriverStream> CudaDevice::own_stream() {
 Result<void> CudaDevice::copy_to_host(MutableBytes to, const std::byte* from) {
   const std::lock_guard lock(copying_);
   CFCK_TRY_ASSIGN(const DriverStream stream, own_stream());
-  CFCK_TRY(check(driver_, driver_.MemcpyDtoHAsync(to.data(), address_of(from), to.size(), stream),
+  CFCK_TRY(check(driver_.MemcpyDtoHAsync(to.data(), address_of(from), to.size(), stream),
                  "copy from the device"));
   return wait_for_copy("copy from the device");
 }
@@ -126,14 +142,14 @@ Result<void> CudaDevice::wait_for_copy(const char* what) {
     (void)driver_.StreamSynchronize(stream);
     (void)driver_.StreamDestroy(stream);
   }
-  return check(driver_, result, what);
+  return check(result, what);
 }
 
 Result<void> CudaDevice::copy_from_host(DriverPointer to, ByteView from) {
   const std::lock_guard lock(copying_);
   CFCK_TRY_ASSIGN(const DriverStream stream, own_stream());
-  CFCK_TRY(check(driver_, driver_.MemcpyHtoDAsync(to, from.data(), from.size(), stream),
-                 "copy to the device"));
+  CFCK_TRY(
+      check(driver_.MemcpyHtoDAsync(to, from.data(), from.size(), stream), "copy to the device"));
   return wait_for_copy("copy to the device");
 }
 
@@ -146,7 +162,7 @@ Result<const std::byte*> CudaDevice::keep(ByteView constants) {
     return as_pointer(found->second);
   }
   DriverPointer address = 0;
-  CFCK_TRY(check(driver_, driver_.MemAlloc(&address, constants.size()), "reserve memory"));
+  CFCK_TRY(check(driver_.MemAlloc(&address, constants.size()), "reserve memory"));
   if (Result<void> copied = copy_from_host(address, constants); !copied) {
     (void)driver_.MemFree(address);
     return std::move(copied).error();
@@ -168,7 +184,7 @@ Result<QueueResources> CudaDevice::take_resources() {
   for (DriverStream* const stream : {&resources.copies, &resources.hashes, &resources.lane}) {
     if (const DriverResult result = driver_.StreamCreate(stream, kStreamNonBlocking); result != 0) {
       destroy(resources);
-      return driver_error(driver_, result, "make a stream");
+      return check(result, "make a stream").error();
     }
   }
   return resources;
@@ -226,7 +242,7 @@ Result<void> check_memory(CudaDevice& device, const void* address, const char* w
     return {};
   }
   if (result != 0 && result != kDriverInvalidValue) {
-    return driver_error(device.driver(), result, "ask for the device of an address");
+    return device.check(result, "ask for the device of an address");
   }
   return invalid_argument(std::string(what) +
                           " is not memory of the device cuda:" + std::to_string(device.number()));

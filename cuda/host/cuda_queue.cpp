@@ -84,7 +84,7 @@ Result<void> CudaQueue::check(DriverResult result, const char* what) {
   if (result != 0) {
     has_failed_ = true;
   }
-  return cuda::check(driver_, result, what);
+  return device_.check(result, what);
 }
 
 Result<void> CudaQueue::start() {

@@ -38,6 +38,11 @@ class CudaDevice {
   const Driver& driver() const { return driver_; }
   DriverContext context() const { return context_; }
   int number() const { return number_; }
+  // The error of a call of the driver, if it is one.
+  Result<void> check(DriverResult result, const char* what) const {
+    return result == 0 ? Result<void>()
+                       : Result<void>(driver_error(driver_, result, what, number_));
+  }
   // Loads the code that has the kernel at its first use. Requires, as what follows: the context is
   // current.
   Result<DriverFunction> function_of(const KernelForm& form);
@@ -82,29 +87,22 @@ class CudaDevice {
 // Makes the context of a device current on this thread, and then what was current before.
 class CurrentContext {
  public:
-  explicit CurrentContext(CudaDevice& device) : driver_(device.driver()) {
-    result_ = driver_.CtxPushCurrent(device.context());
+  explicit CurrentContext(CudaDevice& device) : device_(device) {
+    result_ = device.driver().CtxPushCurrent(device.context());
   }
   ~CurrentContext() {
     DriverContext context = nullptr;
     if (result_ == 0) {
-      (void)driver_.CtxPopCurrent(&context);
+      (void)device_.driver().CtxPopCurrent(&context);
     }
   }
   CurrentContext(const CurrentContext&) = delete;
   CurrentContext& operator=(const CurrentContext&) = delete;
-  Result<void> check() const {
-    return result_ == 0 ? Result<void>()
-                        : Result<void>(driver_error(driver_, result_, "use the device"));
-  }
+  Result<void> check() const { return device_.check(result_, "use the device"); }
 
  private:
-  const Driver& driver_;
+  const CudaDevice& device_;
   DriverResult result_ = 0;
 };
-
-inline Result<void> check(const Driver& driver, DriverResult result, const char* what) {
-  return result == 0 ? Result<void>() : Result<void>(driver_error(driver, result, what));
-}
 
 }  // namespace cfck::cuda

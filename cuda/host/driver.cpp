@@ -119,12 +119,13 @@ Result<const Driver*> open_driver() {
   return &open.functions;
 }
 
-Error driver_error(const Driver& driver, DriverResult result, const char* what) {
+Error driver_error(const Driver& driver, DriverResult result, const char* what, int device) {
   const char* text = nullptr;
   if (driver.GetErrorString(result, &text) != 0 || text == nullptr) {
     text = "unknown error";
   }
-  const std::string message = std::string("the driver cannot ") + what + ": " + text + " (error " +
+  const std::string of = device < 0 ? "" : " of cuda:" + std::to_string(device);
+  const std::string message = "the driver" + of + " cannot " + what + ": " + text + " (error " +
                               std::to_string(result) + ")";
   if (result == kDriverOutOfMemory) {
     return {ErrorCode::kOutOfMemory, message, {}, {}};

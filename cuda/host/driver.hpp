@@ -78,7 +78,7 @@ struct Driver {
 Result<const Driver*> open_driver();
 
 // Returns the error of a call: kOutOfMemory for the device's memory, otherwise kIo. `what` says
-// what was tried.
-Error driver_error(const Driver& driver, DriverResult result, const char* what);
+// what was tried, and `device` on which one, if it is not -1.
+Error driver_error(const Driver& driver, DriverResult result, const char* what, int device = -1);
 
 }  // namespace cfck::cuda

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
 
 #include "cfck/cuda.hpp"
@@ -35,7 +36,12 @@ TEST_F(EmulatedAvailability, SaysWhyNot) {
   EXPECT_EXIT(tell("capability=70", 0), done, "capability 7.0, and cfck needs 7.5");
   EXPECT_EXIT(tell("fail=DriverGetVersion:1:2", 0), done, "cannot tell its version.*error 2");
   EXPECT_EXIT(tell("fail=Init:1:999", 0), done, "the driver cannot start.*999");
-  EXPECT_EXIT(tell("fail=DevicePrimaryCtxRetain:1:2", 0), done, "cannot use the device.*memory");
+  EXPECT_EXIT(tell("fail=DevicePrimaryCtxRetain:1:2", 0), done,
+              "driver of cuda:0 cannot use the device.*memory");
+  for (const char* const no_code : {"209", "222"}) {
+    EXPECT_EXIT(tell((std::string("fail=ModuleLoadData:1:") + no_code).c_str(), 0), done,
+                "driver of cuda:0 cannot load the kernels.*build cfck with code for this device");
+  }
 }
 
 TEST_F(EmulatedAvailability, WithoutADriver) {

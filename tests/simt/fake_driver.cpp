@@ -10,8 +10,9 @@
 //   multiprocessors=N  of the devices; 1
 //   fitting=N      blocks of a kernel that a multiprocessor holds; 4
 //   eager          work is done at once
-//   fail=NAME:N:R  the N-th call of a function (without "cu", from 1) gives the error R; counted
-//                  anew when the variable changes
+//   fail=NAME:N:R  the N-th call of a function (without "cu", from 1; 0: every call) gives the
+//   error
+//                  R; counted anew when the variable changes
 //   start_ms=N     how long the driver takes to start
 //   damage=N       the N-th kernel is started on arguments that fail every chunk
 //   idle           kernels that decode or hash do nothing, for measurements of the host; those that
@@ -142,7 +143,11 @@ DriverResult begin(const char* function) {
   Settings& now = settings();
   const int call = ++now.calls[function];
   const auto found = now.failures.find(function);
-  return found != now.failures.end() && found->second.first == call ? found->second.second : 0;
+  if (found == now.failures.end()) {
+    return 0;
+  }
+  const auto [failing, error] = found->second;
+  return failing == 0 || failing == call ? error : 0;
 }
 
 void do_first(FakeStream& stream) {

@@ -17,7 +17,6 @@ namespace cfck::cuda {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
-// A pass has room for a chunk of the usual length, of any dtype.
 constexpr std::size_t kLeastPassBytes = std::size_t{1} << 16;
 // More than any device has, of which some multiples can be added up.
 constexpr std::size_t kMostBytes = std::size_t{1} << 40;

@@ -328,7 +328,8 @@ def _warn_of_momentum(optimizer: torch.optim.Optimizer) -> None:
     if not is_plain:
         warnings.warn(
             f"{type(optimizer).__name__} has momentum of its own, beside that of "
-            "GradientCompression: give it momentum=0, or take torch.optim.SGD without momentum",
+            "GradientCompression: take torch.optim.SGD without momentum; or give the state "
+            "momentum=0, with which an adaptive optimizer loses more than SGD does",
             MomentumWarning,
             stacklevel=level_of_caller(),
         )

@@ -92,5 +92,5 @@ class TorchDevice:
         except torch.cuda.OutOfMemoryError as error:
             n_bytes = math.prod(shape) * dtype.itemsize
             raise OutOfMemoryError(
-                f"no memory for {n_bytes} bytes on {self.device}: {error}"
+                f"no memory for {n_bytes} bytes on {self.device}, free some there: {error}"
             ) from error

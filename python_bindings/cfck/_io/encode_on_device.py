@@ -28,9 +28,13 @@ _FOR_HOST = (
 # With fewer bytes of tensors the host is done before a device has begun.
 _LEAST_BYTES = 1 << 20
 # The values of a pass, and the memory of the blocks that encode it, which is enough for some chunks
-# of the usual length of any dtype. Where there is less memory, half as much is tried, and so on.
-_LEAST_PASS_BYTES, _MOST_PASS_BYTES = 4 << 20, 32 << 20
+# of the usual length of any dtype: with a maximum error, 2 MiB of F64 take twice as much of a pass,
+# and a little more. Where there is less memory, half as much is tried, and so on.
+_LEAST_PASS_BYTES, _MOST_PASS_BYTES = 5 << 20, 32 << 20
 _LEAST_SCRATCH_BYTES, _MOST_SCRATCH_BYTES = 16 << 20, 160 << 20
+_WITHOUT_MEMORY = (
+    'free memory there, or save with encode="auto", which lets the host encode where there is none'
+)
 # A chunk takes less than so many times its bytes while it is encoded.
 _SCRATCH_PER_BYTE = 4
 
@@ -52,7 +56,7 @@ def with_device(
         return write(device), device
     except OutOfMemoryError as error:
         if options["encode"] == "device":
-            raise
+            raise OutOfMemoryError(f"{error}; {_WITHOUT_MEMORY}") from error
         warn_of_host(device.number, error)
     finally:
         # Work that is still under way uses memory that is given back with `prepared`.
@@ -95,10 +99,7 @@ def encoding_device(prepared: Prepared, options: Mapping[str, Any]) -> _native.W
         return _with_memory(memory, n_bytes, prepared)
     except OutOfMemoryError as error:
         if encode == "device":
-            raise OutOfMemoryError(
-                f'{error}; free memory there, or save with encode="auto", which lets the host '
-                "encode where there is none"
-            ) from error
+            raise OutOfMemoryError(f"{error}; {_WITHOUT_MEMORY}") from error
         warn_of_host(memory.number, error)
         return None
 
@@ -126,9 +127,9 @@ def _no_tensor_for_it(prepared: Prepared) -> UnsupportedError:
         )
     memory = prepared.on_cuda[0]
     return UnsupportedError(
-        f'encode="device" is for contiguous tensors, and `{memory.name}` of cuda:{memory.device} '
-        "is not, or shares memory with one that is not, nor is any other; save contiguous() "
-        'copies, or with encode="auto"',
+        'encode="device" is for contiguous tensors, and those that share memory with one that has '
+        f"all of it; `{memory.name}` of cuda:{memory.device} is no such tensor, nor is any other: "
+        'save contiguous() copies, or with encode="auto"',
         record=memory.name,
     )
 

@@ -234,16 +234,18 @@ def _encode(
         with without_name():
             framework.describe(tensor)  # raises for what is no tensor
         raise not_on_device(tensor)
-    if on_device and (out is None or wants_device):
-        made = _encode_on_device(framework, tensor, out, native)
+    into = None if out is None or wants_device else _writable(out)
+    if out is not None and not isinstance(out, str):
+        _check_apart(framework, tensor, out if into is None else into, native)
+    if on_device:
+        made = _encode_on_device(framework, tensor, out, into, native)
         if made is not None:
             return made
     # The prepared tensor owns the memory at the address.
     with without_name():
         prepared, dtype, shape, address = _contiguous(framework, tensor, name)
-    if out is None:
+    if into is None:
         return _native.encode_message(dtype, shape, address, native)
-    into = _writable(out)
     return _native.encode_message_into(dtype, shape, address, native, into.ctypes.data, into.nbytes)
 
 
@@ -323,14 +325,46 @@ def _say_number(error: CfckError, i: int, native: _native.EncodeOptions) -> None
 
 
 def _encode_on_device(
-    framework: Framework[Any], tensor: Any, out: Any, native: _native.EncodeOptions
+    framework: Framework[Any],
+    tensor: Any,
+    out: Any,
+    into: np.ndarray | None,
+    native: _native.EncodeOptions,
 ) -> Any:
-    """What encode_message() returns; None where the host has to encode."""
+    """What encode_message() returns; None where the host has to encode. ``into``: memory of the
+    host."""
     with without_name():
         dtype, shape = framework.describe(tensor)
-        if out is None:
-            return encode_for_host(tensor, dtype, shape, native)
+    if out is not None and into is None:
         return encode_there(tensor, dtype, shape, native, None if isinstance(out, str) else out)
+    if into is not None and into.nbytes < _native.max_message_bytes(dtype, shape, native):
+        return None  # which is refused
+    made = encode_for_host(tensor, dtype, shape, native)
+    if made is None or into is None:
+        return made
+    into[: len(made)] = np.frombuffer(made, np.uint8)
+    return len(made)
+
+
+def _check_apart(
+    framework: Framework[Any], tensor: Any, out: Any, native: _native.EncodeOptions
+) -> None:
+    """Raises if what is written to ``out`` overlaps the tensor: one that is copied before it is
+    encoded would be changed all the same."""
+    with without_name():
+        dtype, shape = framework.describe(tensor)
+    if 0 in shape:
+        return
+    device, begin, end = framework.span(tensor)
+    is_on_host = isinstance(out, np.ndarray)
+    place = "cpu" if is_on_host else str(out.device)
+    address = out.ctypes.data if is_on_host else out.data_ptr()
+    n_bytes = min(out.nbytes, _native.max_message_bytes(dtype, shape, native))
+    if (device or "cpu") == place and address < end and begin < address + n_bytes:
+        raise InvalidArgumentError(
+            "the memory for the result overlaps the tensor, which would be changed; give other "
+            "memory"
+        )
 
 
 def decode_with(framework: Framework[TensorT], data: Any, out: Any) -> TensorT:
@@ -388,7 +422,8 @@ def _writable(out: Any) -> np.ndarray:
         view = np.frombuffer(out, np.uint8)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"out is writable memory such as a bytearray, not {type(out).__name__}: {error}"
+            'out is "device" or writable memory such as a bytearray, not '
+            f"{type(out).__name__}: {error}"
         ) from None
     if not view.flags.writeable:
         raise InvalidArgumentError("out is read-only")

@@ -54,10 +54,11 @@ class SaveSummary:
         stored_apart: names of tensors that share memory with others and were stored apart from
             them, such as ``x[::2]`` and ``x[::3]``: without the elements that no tensor has, no
             strides say how they lie in what is stored.
-        device_bytes: bytes of values that a CUDA device has encoded (``encode``); memory that
-            tensors share counts once, and of equal tensors the first.
+        device_bytes: bytes of values that a CUDA device has encoded (``encode``), of equal tensors
+            those of the first.
         host_bytes: bytes of values of tensors of CUDA devices that the host has encoded all the
             same, all of them where no device did (docs/devices.md says which are the host's).
+            Memory that tensors share counts once in both.
     """
 
     n_records: int

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 import torch
 
+from .._common.text import with_article
 from .._frameworks.torch_tensors import TorchFramework
 from .._options.kinds import MessageOptions, Unpack
 from .._options.signatures import chosen, takes
@@ -91,8 +92,8 @@ def encode_messages(
     Raises:
         CfckError, TypeError: as encode_message().
     """
-    if isinstance(tensors, torch.Tensor):
-        raise TypeError("tensors is a list of tensors, not a tensor")
+    if isinstance(tensors, (torch.Tensor, Mapping, str)):
+        raise TypeError(f"tensors is a list of tensors, not {with_article(type(tensors).__name__)}")
     chosen_options = chosen(MessageOptions, options, fields)
     return encode_all_with(_FRAMEWORK, list(tensors), out, chosen_options)
 

@@ -158,7 +158,7 @@ def test_there_is_nothing_for_the_device(tmp_path):
     tensor = values(10_000).reshape(100, 100)
     with pytest.raises(cfck.UnsupportedError, match='`w` is on none.*encode="auto"'):
         save_file({"w": tensor}, path, encode="device")
-    with pytest.raises(cfck.UnsupportedError, match="`w` of cuda:0 is not.*contiguous"):
+    with pytest.raises(cfck.UnsupportedError, match="contiguous.*`w` of cuda:0 is no such"):
         save_file({"w": tensor.to(CUDA).t(), "host": tensor}, path, encode="device")
     save_file({"w": tensor.to(CUDA), "v": tensor}, path, encode="device")
     cfck.update(path, {}, remove=["v"], encode="device")
@@ -325,14 +325,34 @@ def test_messages_that_cannot_be():
     with pytest.raises(cfck.InvalidArgumentError, match="torch.uint8"):
         encode_message(tensor.to(CUDA), out=torch.zeros(1 << 20, device=CUDA))
     memory = torch.zeros(1 << 18, dtype=torch.uint8, device=CUDA)
-    with pytest.raises(cfck.InvalidArgumentError, match="overlaps the memory of the tensor"):
+    with pytest.raises(cfck.InvalidArgumentError, match="overlaps the tensor"):
         encode_message(memory[: 4 * 50_000].view(torch.float32), out=memory)
+    with pytest.raises(cfck.InvalidArgumentError, match="overlaps the tensor"):
+        square = memory[: 4 * 10_000].view(torch.float32).reshape(100, 100)
+        encode_message(square.t(), out=memory)
     most = cfck.max_message_bytes(values(9000))  # 36,024: the tensor may lie right behind
     behind = memory[most : most + 4 * 9000].view(torch.float32)
     assert encode_message(behind, out=memory[:most]) > 0
     for wrong in ([1.0], "tensor", None):
         with pytest.raises(cfck.InvalidArgumentError, match="expected torch.Tensor but received"):
             encode_message(wrong, out="device")
+
+
+def test_messages_in_memory_of_the_host():
+    tensor = values(400_000)
+    for out in (bytearray(2_000_000), torch.zeros(2_000_000, dtype=torch.uint8)):
+        n_bytes = encode_message(tensor.to(CUDA), out=out)
+        made = bytes(out) if isinstance(out, bytearray) else out.numpy().tobytes()
+        assert made[:n_bytes] == encode_message(tensor)
+    with pytest.raises(cfck.InvalidArgumentError, match="may take 1600024 bytes"):
+        encode_message(tensor.to(CUDA), out=bytearray(1_600_023))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_small_files_of_f64_with_an_error(tmp_path, n):
+    tensor = values(n << 18).double()
+    summary = save_file({"w": tensor.to(CUDA)}, tmp_path / "w.cfck", max_abs_error=1e-3)
+    assert (summary.device_bytes, summary.host_bytes) == (tensor.nbytes, 0)
 
 
 def test_errors_of_many_messages_say_which():

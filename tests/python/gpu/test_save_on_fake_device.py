@@ -50,6 +50,25 @@ def test_saves():
     )
 
 
+def test_the_host_encodes_and_decodes_where_the_device_has_no_code():
+    """A device for which there is no image, and whose driver does not take the PTX."""
+    program = """
+import warnings, torch, cfck
+from cfck.torch import encode_message, load, save
+tensor = torch.randn(600_000)
+reason = cfck.cuda.why_not(0)
+assert "the driver of cuda:0 cannot load the kernels" in reason and "error 209" in reason, reason
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    assert save({"w": tensor.to("cuda:0")}) == save({"w": tensor})
+    assert encode_message(tensor.to("cuda:0")) == encode_message(tensor)
+    assert torch.equal(load(save({"w": tensor}), device="cuda:0")["w"].cpu(), tensor)
+said = [str(w.message) for w in caught if w.category is cfck.DeviceWarning]
+assert len(said) == 2 and "encoded on the host" in said[0] and "decoded on" in said[1], said
+"""
+    run_on_fake_device("-c", program, settings="fail=ModuleLoadData:0:209")
+
+
 @pytest.mark.parametrize("function", ["MemAlloc", "LaunchKernel", "ModuleLoadData"])
 @pytest.mark.parametrize(
     "made",
