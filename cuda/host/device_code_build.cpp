@@ -1,6 +1,6 @@
 #include "cfck/version.hpp"
 #include "cuda/host/device_code.hpp"
-#include "device_code_hash.hpp"
+#include CFCK_DEVICE_CODE_HASH_HEADER
 
 #define CFCK_TEXT_OF(number) #number
 #define CFCK_TEXT(number) CFCK_TEXT_OF(number)

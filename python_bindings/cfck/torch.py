@@ -13,8 +13,9 @@ from ._checkpoint.numpy_values import ArrayValues
 from ._checkpoint.torch_values import TorchValues
 from ._checkpoint.tree import Kinds, check_tree, load_tree, save_tree
 from ._frameworks.numpy_arrays import NumpyFramework
+from ._frameworks.torch_memory import storage_ptr, storage_size
 from ._frameworks.torch_modules import check_module, refuse_not_contiguous
-from ._frameworks.torch_tensors import TorchFramework, storage_ptr, storage_size
+from ._frameworks.torch_tensors import TorchFramework
 from ._io.archive import Archive
 from ._io.model import load_into
 from ._io.module_versions import with_versions

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from .._frameworks.torch_tensors import byte_range, has_plain_storage
+from .._frameworks.torch_memory import byte_range
+from .._frameworks.torch_tensors import has_plain_storage
 
 
 @dataclasses.dataclass

@@ -9,9 +9,9 @@ import torch
 
 from .._common.progress import Progress
 from .._common.text import printable
+from .._frameworks.torch_memory import byte_range
 from .._frameworks.torch_tensors import (
     TorchFramework,
-    byte_range,
     device_of,
     dtype_of,
     has_plain_storage,
