@@ -5,7 +5,7 @@ import collections
 import cfck
 import pytest
 import torch
-from cfck._frameworks import torch_tensors
+from cfck._frameworks import torch_memory, torch_tensors
 from cfck._io import loading
 from cfck.torch import load, load_file, save, save_file
 from conftest import assert_same, shares_memory, weights
@@ -14,7 +14,12 @@ from conftest import assert_same, shares_memory, weights
 @pytest.fixture
 def no_host(monkeypatch):
     """Every tensor is treated as one of another device."""
-    monkeypatch.setattr(torch_tensors, "is_host", lambda tensor: False)
+    leave_host(monkeypatch)
+
+
+def leave_host(monkeypatch):
+    for module in (torch_memory, torch_tensors):
+        monkeypatch.setattr(module, "is_host", lambda tensor: False)
 
 
 def tied_tensors(device="cpu"):
@@ -64,7 +69,7 @@ def test_maximum_errors_are_those_of_host_tensors(path, monkeypatch, options, th
     tensors = tied_tensors()
     on_host = save_file(tensors, path, **options)
     expected, n_bytes = load_file(path), path.stat().st_size
-    monkeypatch.setattr(torch_tensors, "is_host", lambda tensor: False)
+    leave_host(monkeypatch)
     n_read = count_bytes_read(monkeypatch)
     summary = save_file(tensors, path, threads=threads, **options)
     assert summary.kept_lossless == on_host.kept_lossless
