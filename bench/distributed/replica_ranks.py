@@ -35,6 +35,8 @@ class Kind:
         rate: the learning rate.
         is_new: training begins with random weights, and not with the checkpoint at step 950.
         seed: of the random weights and the order of the data.
+        betas: of AdamW.
+        every: the steps between two meetings of LocalSteps.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Kind:
     rate: float = LEARNING_RATE
     is_new: bool = False
     seed: int = 0
+    betas: tuple[float, float] = (0.9, 0.95)
+    every: int = EVERY
 
 
 def train(rank: int, store: str, kind: Kind, out: str, steps: int) -> None:
@@ -53,7 +57,7 @@ def train(rank: int, store: str, kind: Kind, out: str, steps: int) -> None:
     from cfck.distributed import GradientCompression, LocalSteps
 
     model = load_model(kind)
-    local = None if kind.local is None else LocalSteps(model, EVERY, **kind.local)
+    local = None if kind.local is None else LocalSteps(model, kind.every, **kind.local)
     called = DistributedDataParallel(model) if local is None else model
     state = None
     if kind.compression is not None:
@@ -99,7 +103,7 @@ def load_model(kind: Kind) -> torch.nn.Module:
 
 def _optimizer(model: torch.nn.Module, kind: Kind) -> torch.optim.Optimizer:
     if kind.is_adam:
-        return torch.optim.AdamW(model.parameters(), kind.rate, betas=(0.9, 0.95))
+        return torch.optim.AdamW(model.parameters(), kind.rate, betas=kind.betas)
     momentum = 0.9 if kind.compression is None else 0.0
     return torch.optim.SGD(model.parameters(), kind.rate, momentum=momentum)
 
