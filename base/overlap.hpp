@@ -29,12 +29,16 @@ inline Result<void> check_apart(ByteView out, ByteView in, const char* read) {
   return {};
 }
 
-// The same for a tensor that is read from a source in memory.
+// The same for the values of a record.
+inline Result<void> check_apart(ByteView out, ByteView in, const char* read,
+                                const std::string& record) {
+  auto apart = check_apart(out, in, read);
+  return apart ? Result<void>() : std::move(apart).error().in_record(record);
+}
+
+// The same for a record that is read from a source in memory.
 inline Result<void> check_apart(ByteView out, const ByteSource& source, const std::string& record) {
-  if (auto apart = check_apart(out, source.mapped(), "the file"); !apart) {
-    return std::move(apart).error().in_record(record);
-  }
-  return {};
+  return check_apart(out, source.mapped(), "the file", record);
 }
 
 }  // namespace cfck::detail

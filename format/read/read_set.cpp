@@ -35,8 +35,7 @@ Result<void> check_apart_from_base(const OpenFile& file, const ViewRead& read) {
   if (read.out.data() == values.data() && read.out.size() == values.size()) {
     return {};
   }
-  auto apart = check_apart(read.out, values, "the tensor of the base");
-  return apart ? Result<void>() : std::move(apart).error().in_record(read.asked->name);
+  return check_apart(read.out, values, "the tensor of the base", read.asked->name);
 }
 
 Result<void> ReadSet::add_whole(const Record& record, MutableBytes out) {

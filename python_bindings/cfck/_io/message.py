@@ -235,8 +235,6 @@ def _encode(
             framework.describe(tensor)  # raises for what is no tensor
         raise not_on_device(tensor)
     into = None if out is None or wants_device else _writable(out)
-    if out is not None and not isinstance(out, str):
-        _check_apart(framework, tensor, out if into is None else into, native)
     if on_device:
         made = _encode_on_device(framework, tensor, out, into, native)
         if made is not None:
@@ -246,6 +244,8 @@ def _encode(
         prepared, dtype, shape, address = _contiguous(framework, tensor, name)
     if into is None:
         return _native.encode_message(dtype, shape, address, native)
+    if address != framework.address(tensor):
+        _check_apart(framework, tensor, dtype, shape, into, native)
     return _native.encode_message_into(dtype, shape, address, native, into.ctypes.data, into.nbytes)
 
 
@@ -335,8 +335,11 @@ def _encode_on_device(
     host."""
     with without_name():
         dtype, shape = framework.describe(tensor)
+    if isinstance(out, str):
+        return encode_there(tensor, dtype, shape, native, None)
     if out is not None and into is None:
-        return encode_there(tensor, dtype, shape, native, None if isinstance(out, str) else out)
+        _check_apart(framework, tensor, dtype, shape, out, native)
+        return encode_there(tensor, dtype, shape, native, out)
     if into is not None and into.nbytes < _native.max_message_bytes(dtype, shape, native):
         return None  # which is refused
     made = encode_for_host(tensor, dtype, shape, native)
@@ -347,12 +350,15 @@ def _encode_on_device(
 
 
 def _check_apart(
-    framework: Framework[Any], tensor: Any, out: Any, native: _native.EncodeOptions
+    framework: Framework[Any],
+    tensor: Any,
+    dtype: str,
+    shape: Sequence[int],
+    out: Any,
+    native: _native.EncodeOptions,
 ) -> None:
-    """Raises if what is written to ``out`` overlaps the tensor: one that is copied before it is
-    encoded would be changed all the same."""
-    with without_name():
-        dtype, shape = framework.describe(tensor)
+    """Raises if what is written to ``out`` overlaps the tensor. Tensors that are encoded where they
+    are are looked at then; one that is copied before would be changed all the same."""
     if 0 in shape:
         return
     device, begin, end = framework.span(tensor)
