@@ -229,7 +229,8 @@ def chosen(kind: type, options: _Options | None, fields: _Options) -> _Options:
         code = sys._getframe(1).f_code  # the function that was called has arguments of its own, too
         named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         arguments = tuple(name for name in named if name not in ("self", "options"))
-        advice = _of_torch(unknown, arguments, known) or instead(unknown, (*arguments, *known))
+        advice = _of_other_calls(unknown, arguments, known)
+        advice = advice or instead(unknown, (*arguments, *known))
         raise TypeError(f"unexpected keyword argument {unknown!r}{advice}")
     if options is None:
         return fields
@@ -243,8 +244,10 @@ def chosen(kind: type, options: _Options | None, fields: _Options) -> _Options:
     return cast(_Options, {**options, **by_keyword})
 
 
-def _of_torch(name: str, arguments: Container[str], options: Container[str]) -> str | None:
-    """Advice for somebody who wrote an argument of torch.load()."""
+def _of_other_calls(name: str, arguments: Container[str], options: Container[str]) -> str | None:
+    """Advice for somebody who wrote an argument of torch.load(), or of saving."""
+    if name == "encode" and "out" in arguments:
+        return "; a tensor is encoded where it is, and out says where the bytes go"
     if name == "map_location" and "device" in arguments:
         return "; its name is device here"
     if name == "weights_only" and "max_decoded_bytes" in options:

@@ -254,6 +254,7 @@ def test_everything_public_is_documented(module):
     (lambda **f: cfck.torch.load_file("x", **f), "map_location; its name is device here"),
     (lambda **f: cfck.torch.load(b"", **f), "map_location; its name is device here"),
     (lambda **f: cfck.safe_open("x", "pt", **f), "map_location; its name is device here"),
+    (lambda **f: cfck.torch.encode_message(None, **f), "encode; a tensor is encoded where it is"),
     (lambda **f: cfck.torch.load_checkpoint("x", **f), "weights_only; it is not needed: load"),
     (lambda **f: cfck.numpy.load_file("x", **f), "weights_only; it is not needed: loading imports"),
     (lambda **f: cfck.numpy.load_file("x", **f), "map_location; there are filename, threads"),
