@@ -58,6 +58,5 @@ void encode_other(const OtherChunk& other, EncodedChunk& out);
 RowSample rows_to_sample(const ChunkInfo& info);
 // Whether rows of a sample with these hashes repeat.
 bool rows_repeat(std::span<const Digest> hashes);
-// Whether those of a sample of the chunk do. Errors: those of `read`.
 
 }  // namespace cfck::codec
