@@ -1,6 +1,7 @@
 #include "codec/direct/plan/derived_bounds.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -129,18 +130,21 @@ class Moments {
   explicit Moments(double scale) : scale_(scale) {}
 
   void add(const Piece& piece) {
-    double values[kPieceValues];
-    double finite[kPieceValues];
-    const std::size_t n = keep_finite(piece.widened(values), finite);
+    double widened[kPieceValues];
+    double kept[kPieceValues];
+    const std::span<const double> finite = finite_of(piece.widened(widened), kept);
+    const std::size_t n = finite.size();
     if (n == 0) {
       return;
     }
     if (all_.n == 0 && part_.n == 0) {
       origin_ = finite[0] * scale_;
     }
+    const double scale = scale_;
+    const double origin = origin_;
     double shifted[kPieceValues];
     for (std::size_t i = 0; i < n; ++i) {
-      shifted[i] = finite[i] * scale_ - origin_;
+      shifted[i] = finite[i] * scale - origin;
     }
     const double count = static_cast<double>(n);
     const double mean = sum_of_piece(n, [&](std::size_t i) { return shifted[i]; }) / count;
@@ -161,18 +165,25 @@ class Moments {
   }
 
  private:
-  static std::size_t keep_finite(std::span<const double> values, double* finite) {
-    std::size_t n = 0;
+  // Exponents of infinities and NaN are all ones, and carry into the sign bit. Integers, since
+  // compilers do not vectorise comparisons of doubles that are counted.
+  static bool all_finite(std::span<const double> values) {
+    constexpr std::uint64_t kLowestBit = std::uint64_t{1} << 52;
+    constexpr std::uint64_t kExponent = std::uint64_t{0x7ff} << 52;
+    std::uint64_t carried = 0;
     for (const double value : values) {
-      n += std::fabs(value) < kInfinity ? 1 : 0;
+      carried |= (std::bit_cast<std::uint64_t>(value) & kExponent) + kLowestBit;
     }
-    if (n == values.size()) {  // as a rule
-      std::copy(values.begin(), values.end(), finite);
-      return n;
+    return carried >> 63 == 0;
+  }
+  // Returns the finite values: all as a rule, else those that are copied to `kept`.
+  static std::span<const double> finite_of(std::span<const double> values, double* kept) {
+    if (all_finite(values)) {
+      return values;
     }
-    std::copy_if(values.begin(), values.end(), finite,
-                 [](double value) { return std::fabs(value) < kInfinity; });
-    return n;
+    double* const end = std::copy_if(values.begin(), values.end(), kept,
+                                     [](double value) { return std::fabs(value) < kInfinity; });
+    return {kept, end};
   }
 
   double scale_;
