@@ -13,7 +13,7 @@ from typing import ClassVar
 from common import report, targets
 from common.driver import Benchmark
 from common.product import find_product
-from entropy import bits, disk, memcpy, stages, versions
+from entropy import bits, disk, memcpy, stages, version_speeds, versions
 from entropy.run import Run
 from lossless.context import Context
 
@@ -37,6 +37,7 @@ class Entropy(Benchmark):
         "stages": row(stages.stages),
         "load": row(disk.files),
         "versions": row(versions.compare),
+        "version_speeds": row(version_speeds.compare),
     }
 
     def __init__(self, options: argparse.Namespace, scratch: Path) -> None:
@@ -55,7 +56,7 @@ class Entropy(Benchmark):
         parser.add_argument("--level", help="fast, default or archive (default: as cfck does)")
         parser.add_argument("--build", type=Path, default=BUILD, help="where the C++ programs are")
         parser.add_argument(
-            "--before", type=Path, help="a folder with an older package cfck, for row versions"
+            "--before", type=Path, help="a folder with an older package cfck, for rows of versions"
         )
 
     def fail(self, row: str, reason: str) -> None:

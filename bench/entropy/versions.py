@@ -72,11 +72,14 @@ def _expect_same(found: data.Tensors, expected: data.Tensors) -> None:
             raise RuntimeError(f"{name} differs after loading")
 
 
-def sizes_of(folder: Path | None) -> Sizes:
-    """The same in a process of its own, with the package cfck of a folder; else the installed."""
+def printed_by(module: str, folder: Path | None, *arguments: str) -> Any:
+    """The JSON that a module prints as a program, with the package cfck of a folder.
+
+    None: with the package that is installed.
+    """
     paths = [str(BENCH)] if folder is None else [str(folder.resolve()), str(BENCH)]
     done = subprocess.run(
-        [sys.executable, "-m", "entropy.versions"],
+        [sys.executable, "-m", module, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
@@ -93,9 +96,9 @@ def compare(run: Run) -> None:
         run.targets.skip(ROW, "-", "--before names the folder of the older package")
         return
     run.say("versions, before")
-    before = sizes_of(run.before)
+    before: Sizes = printed_by(__name__, run.before)
     run.say("versions, now")
-    now = sizes_of(None)
+    now: Sizes = printed_by(__name__, None)
     for name, settings in now.items():
         for setting, n_bytes in settings.items():
             old = before[name][setting]
