@@ -18,7 +18,11 @@ from entropy.run import Run
 from lossless.context import Context
 
 SIZE_COLUMNS = ["data", "codec", "stored bytes", "ratio", "bits per weight"]
-SIZE_ROWS = {"sizes", "versions"}  # on a machine that is busy too: pages of their own
+# Rows with pages of their own: sizes can be found on a machine that is busy.
+PAGES = {
+    "entropy-sizes": {"sizes", "versions"},
+    "entropy-versions": {"versions", "version_speeds"},
+}
 BUILD = Path(__file__).resolve().parents[2] / "build"
 
 
@@ -94,8 +98,9 @@ class Entropy(Benchmark):
         run = self.shared
         skipped = run.context.missing_peers
         lines = report.page_head("The entropy stage", command, facts, skipped)
-        kind = "entropy-sizes" if set(self.options.rows) <= SIZE_ROWS else "entropy"
-        stem = f"{kind}-{report.file_stem(facts)}"
+        asked = set(self.options.rows)
+        page = next((page for page, rows in PAGES.items() if asked <= rows), "entropy")
+        stem = f"{page}-{report.file_stem(facts)}"
         files = {f"{stem}.md": ""}
         for name, (title, columns, rows) in self.tables().items():
             if rows:
