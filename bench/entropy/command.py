@@ -60,7 +60,9 @@ class Entropy(Benchmark):
         parser.add_argument("--level", help="fast, default or archive (default: as cfck does)")
         parser.add_argument("--build", type=Path, default=BUILD, help="where the C++ programs are")
         parser.add_argument(
-            "--before", type=Path, help="a folder with an older package cfck, for rows of versions"
+            "--before",
+            type=Path,
+            help="a folder with an older package cfck, for rows of versions; results have its name",
         )
 
     def fail(self, row: str, reason: str) -> None:
@@ -74,13 +76,14 @@ class Entropy(Benchmark):
     def facts(self) -> dict[str, str]:
         """cfck and its options, and where files were."""
         product = self.shared.context.product
+        before = self.shared.before
         return {
             "cfck": product.version if product else "not installed",
             "options": " ".join(self.shared.encoding_arguments()) or "as cfck has them by itself",
             "file system of the files": report.first_line(
                 ["stat", "-f", "-c", "%T", str(self.scratch)]
             ),
-        }
+        } | ({} if before is None else {"before": before.name})
 
     def tables(self) -> dict[str, tuple[str, list[str], list[list[str]]]]:
         """Every table: a title, its columns, its lines; under what its file is called."""
