@@ -55,13 +55,18 @@ SPARSE_OPTIMIZERS: dict[str, dict[str, Any]] = {
     "AdamW 0.999": {"is_adam": True, "rate": 1e-3, "betas": (0.9, 0.999)},
 }
 # Optimizers that have momentum of their own get what is sent with error feedback alone; or they
-# make a step on each rank, of which 1 % is sent.
+# make steps on each rank, of which a part is sent.
 SPARSE_WAYS: dict[str, dict[str, dict[str, Any]]] = {
     "SGD": {"dense": {}, "1 %": {"compression": SPARSE | {"momentum": 0.9}}},
     "AdamW 0.999": {
         "dense": {},
         "1 %": {"compression": SPARSE | {"momentum": 0.0}},
+        "1 %, warm-up of 400 steps": {
+            "compression": SPARSE | {"momentum": 0.0, "warmup_epochs": 4},
+            "epoch_steps": 100,
+        },
         "1 % of each step": {"local": SPARSE | {"bits": None}, "every": 1},
+        "25 % of every 16 steps, 2 bits": {"local": {"ratio": 0.25, "bits": 2}, "every": 16},
     },
 }
 SPARSE_STEPS, SPARSE_SEEDS = 1000, 2

@@ -37,6 +37,7 @@ class Kind:
         seed: of the random weights and the order of the data.
         betas: of AdamW.
         every: the steps between two meetings of LocalSteps.
+        epoch_steps: the steps of an epoch of the warm-up of GradientCompression; 0: it is in none.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Kind:
     seed: int = 0
     betas: tuple[float, float] = (0.9, 0.95)
     every: int = EVERY
+    epoch_steps: int = 0
 
 
 def train(rank: int, store: str, kind: Kind, out: str, steps: int) -> None:
@@ -68,7 +70,9 @@ def train(rank: int, store: str, kind: Kind, out: str, steps: int) -> None:
         tokens = torch.from_numpy(stored["train"].astype(np.int64))
         valid = torch.from_numpy(stored["valid"].astype(np.int64))
     generator = torch.Generator().manual_seed(1000 * kind.seed + rank)
-    for _ in range(steps):
+    for step in range(steps):
+        if state is not None and kind.epoch_steps != 0 and step % kind.epoch_steps == 0:
+            state.set_epoch(step // kind.epoch_steps)
         loss = loss_of(called, texts(tokens, generator))
         loss.backward()
         optimizer.step()
