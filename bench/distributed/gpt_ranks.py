@@ -68,6 +68,7 @@ def train(rank: int, store: str, kind: Kind, out: str, steps: int) -> None:
             "gradients": [sum(t.sent_bytes for t in reduce), sum(t.dense_bytes for t in reduce)],
         }
         Path(out).write_text(json.dumps(result), encoding="utf-8")
+    dist.barrier()  # a process that ends at once may abort (docs/distributed.md)
     dist.destroy_process_group()
 
 

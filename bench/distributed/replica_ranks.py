@@ -85,6 +85,7 @@ def train(rank: int, store: str, kind: Kind, out: str, steps: int) -> None:
         if traffic is not None:
             result["traffic"] = [traffic.sent_bytes, traffic.dense_bytes]
         Path(out).write_text(json.dumps(result), encoding="utf-8")
+    dist.barrier()  # a process that ends at once may abort (docs/distributed.md)
     dist.destroy_process_group()
 
 

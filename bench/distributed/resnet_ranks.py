@@ -81,6 +81,7 @@ def train(
         if state is not None:
             found["sent"] = [state.traffic.sent_bytes, state.traffic.dense_bytes]
         Path(out).write_text(json.dumps(found), encoding="utf-8")
+    dist.barrier()  # a process that ends at once may abort (docs/distributed.md)
     dist.destroy_process_group()
 
 

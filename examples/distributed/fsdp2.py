@@ -70,6 +70,7 @@ def main() -> None:
         with torch.no_grad():
             loss = float(loss_of(loaded, made_up_texts(BATCH)))
         print(f"{options.output}: {options.output.stat().st_size:,} bytes, loss {loss:.3f}")
+    dist.barrier()
     dist.destroy_process_group()
 
 

@@ -80,6 +80,7 @@ def main() -> None:
         "local": local.state_dict(),
     }
     save_checkpoint(checkpoint, f"{options.output}-{rank}.cfck")
+    dist.barrier()
     dist.destroy_process_group()
 
 
