@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from common.measure import Seconds
 from common.targets import Targets
 from entropy import command as entropy
-from entropy import versions
+from entropy import version_speeds, versions
 from lossless import command as lossless
 from lossless.context import Context, Measurement
 
@@ -38,7 +38,11 @@ def test_lossless():
 
 @pytest.mark.parametrize(
     ("rows", "stem"),
-    [(["sizes", "versions"], "entropy-sizes-"), (["sizes", "speed"], "entropy-")],
+    [
+        (["sizes", "versions"], "entropy-sizes-"),
+        (["version_speeds"], "entropy-versions-"),
+        (["sizes", "speed"], "entropy-"),
+    ],
 )
 def test_entropy(rows, stem):
     shared = SimpleNamespace(context=Context(Path(), False, None), limits=[])
@@ -51,7 +55,7 @@ def test_entropy(rows, stem):
 
 def test_versions_are_compared_file_by_file(monkeypatch):
     found = {None: {"f": {"lossless": 1002}}, "old": {"f": {"lossless": 1000}}}
-    monkeypatch.setattr(versions, "sizes_of", found.__getitem__)
+    monkeypatch.setattr(versions, "printed_by", lambda module, folder: found[folder])
     run = SimpleNamespace(before="old", targets=Targets(), say=lambda _: None)
     versions.compare(run)
     ((*_, value, told, must, _, verdict),) = run.targets.lines
@@ -60,3 +64,21 @@ def test_versions_are_compared_file_by_file(monkeypatch):
     run.before = None
     versions.compare(run)
     assert run.targets.lines[1][-1] == "skipped"
+
+
+def test_speeds_of_versions_take_turns(monkeypatch):
+    seconds = {"old": [0.1, 0.3, 0.2], None: [0.9, 0.1, 0.201]}
+    asked = []
+
+    def printed_by(module, folder):
+        asked.append(folder)
+        return {"saved": seconds[folder][asked.count(folder) - 1]}
+
+    monkeypatch.setattr(version_speeds, "printed_by", printed_by)
+    monkeypatch.setattr(version_speeds, "TURNS", 3)
+    run = SimpleNamespace(before="old", quick=False, targets=Targets(), say=lambda _: None)
+    version_speeds.compare(run)
+    assert asked == 3 * ["old", None]
+    ((*_, value, told, must, _, verdict),) = run.targets.lines
+    assert (value, told) == ("1.005", "201.00 ms, 200.00 ms before")
+    assert must == "at most 1.030" and verdict == "pass"
