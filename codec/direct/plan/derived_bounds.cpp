@@ -168,8 +168,8 @@ class Moments {
   // Exponents of infinities and NaN are all ones, and carry into the sign bit. Integers, since
   // compilers do not vectorise comparisons of doubles that are counted.
   static bool all_finite(std::span<const double> values) {
-    constexpr std::uint64_t kLowestBit = std::uint64_t{1} << 52;
-    constexpr std::uint64_t kExponent = std::uint64_t{0x7ff} << 52;
+    constexpr std::uint64_t kExponent = ValueF64::kInfinity;
+    constexpr std::uint64_t kLowestBit = kExponent & (~kExponent + 1);
     std::uint64_t carried = 0;
     for (const double value : values) {
       carried |= (std::bit_cast<std::uint64_t>(value) & kExponent) + kLowestBit;
