@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from common import data
+from common.measure import timed
 from common.targets import Goal
 from entropy.run import Run
 from entropy.versions import printed_by
@@ -58,12 +58,7 @@ def seconds(is_quick: bool) -> Seconds:
 
 
 def _best(action: Callable[[], object], repetitions: int) -> float:
-    times = []
-    for _ in range(repetitions):
-        begin = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+    return min(timed(action)[0].wall for _ in range(repetitions))
 
 
 def compare(run: Run) -> None:
