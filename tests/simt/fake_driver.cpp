@@ -11,8 +11,7 @@
 //   fitting=N      blocks of a kernel that a multiprocessor holds; 4
 //   eager          work is done at once
 //   fail=NAME:N:R  the N-th call of a function (without "cu", from 1; 0: every call) gives the
-//   error
-//                  R; counted anew when the variable changes
+//                  error R; counted anew when the variable changes
 //   start_ms=N     how long the driver takes to start
 //   damage=N       the N-th kernel is started on arguments that fail every chunk
 //   idle           kernels that decode or hash do nothing, for measurements of the host; those that
