@@ -252,6 +252,7 @@ def main() -> None:
             text = "".join(f"{loss.hex()}\n" for loss in trainer.losses)
             options.losses.write_text(text, encoding="utf-8")
     if dist.is_initialized():
+        dist.barrier()
         dist.destroy_process_group()
 
 
